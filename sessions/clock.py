@@ -1,0 +1,41 @@
+"""The one module that reads the clock. Time is only ever shown or written down, never used to order anything."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+
+
+def now() -> datetime:
+    """Return the current time, aware, in UTC."""
+    return datetime.now(UTC)
+
+
+def timestamp(moment: datetime | None = None) -> str:
+    """Return ``moment`` (default: now) as the transcript spells it: ISO 8601, milliseconds, ``Z``."""
+    moment = (moment or now()).astimezone(UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z"
+
+
+def parse(text: str) -> datetime | None:
+    """Return the moment a timestamp names, aware; None if it is not one. A time without a zone counts as UTC."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def from_epoch(seconds: float) -> datetime:
+    """Return the moment ``seconds`` after the epoch, aware, in UTC."""
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def monotonic_s() -> float:
+    """Return seconds on a clock that never goes back; only differences mean something."""
+    return time.monotonic()
+
+
+def epoch_ns() -> int:
+    """Return nanoseconds since the epoch, comparable with a file's ``st_mtime_ns``."""
+    return time.time_ns()

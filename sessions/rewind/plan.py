@@ -1,0 +1,222 @@
+"""The words of a rewind: what a plan says before, and what a report says after. Plain values, no I/O.
+
+A plan changes nothing and says everything; the report uses the same words, so a front end shows both with one renderer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+Scope = Literal["both", "conversation", "code"]
+History = Literal["rewrite", "fork", "hide"]
+OnConflict = Literal["overwrite", "keep", "refuse"]
+OnRunning = Literal["cancel", "refuse"]
+Action = Literal["restore", "recreate", "delete", "unchanged", "skip"]
+Reason = Literal["conflict", "lost", "outside", "over_limit", "unreadable", "unverified"]
+Status = Literal["created", "modified", "deleted"]
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Something the agent did that was not captured, so a rewind cannot take it back.
+
+    Attributes:
+        kind: ``shell`` and other words of the host, or ours: ``outside``, ``over_limit``, ``unreadable``, ``git``, ``store``.
+        paths: The paths it concerns, as shown to people; empty when nobody knows.
+        turn: The message id of the turn's prompt.
+    """
+
+    kind: str
+    paths: tuple[str, ...]
+    turn: str
+
+    def to_json(self) -> dict[str, object]:
+        """Return ``{"kind", "paths", "turn"}``."""
+        return {"kind": self.kind, "paths": list(self.paths), "turn": self.turn}
+
+
+@dataclass(frozen=True, slots=True)
+class TouchedFile:
+    """What a turn did to one file, net: ``path`` as shown to people, relative to the workdir where it lies inside."""
+
+    path: str
+    status: Status
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A turn one can go back to.
+
+    Attributes:
+        id: The message id of its prompt; stable for the life of the session.
+        index: Its place among the visible checkpoints, from 1; changes with a rewind.
+        prompt: What the user typed, whole.
+        timestamp: When; None where the transcript does not say.
+        files: What the turn did to files, net, sorted by path.
+        insertions: Lines the turn added, over all its files; None when unknown.
+        deletions: Lines the turn removed; None when unknown.
+        before_compaction: Whether the model no longer sees it.
+        compacted: Whether a compaction lies between this prompt and the next.
+        gaps: What the turn did that was not captured.
+        marks: Named points inside the turn.
+    """
+
+    id: str
+    index: int
+    prompt: str
+    timestamp: datetime | None
+    files: tuple[TouchedFile, ...] = ()
+    insertions: int | None = 0
+    deletions: int | None = 0
+    before_compaction: bool = False
+    compacted: bool = False
+    gaps: tuple[Gap, ...] = ()
+    marks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FileVerdict:
+    """What happens, or happened, to one file.
+
+    Attributes:
+        path: As shown to people: relative to the workdir where it lies inside, else absolute.
+        action: ``restore`` (new content), ``recreate`` (it is missing), ``delete``, ``unchanged`` or ``skip``.
+        reason: Why it is skipped, or what to know about the action; None where there is nothing to know.
+        by: Who made the last captured edit: ``agent``, a subagent, or ``rewind``.
+        insertions: Lines the action adds to the file on disk; None when unknown or binary.
+        deletions: Lines the action removes from it; None when unknown or binary.
+        note: A phrase for people that says more than ``reason``; may be empty.
+    """
+
+    path: str
+    action: Action
+    reason: Reason | None = None
+    by: str | None = None
+    insertions: int | None = None
+    deletions: int | None = None
+    note: str = ""
+
+    def to_json(self) -> dict[str, object]:
+        """Return ``{"path", "action", "reason", "by"}``."""
+        return {"path": self.path, "action": self.action, "reason": self.reason, "by": self.by}
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """A file that is not what the agent left: ``found`` says in a phrase what it is instead."""
+
+    path: str
+    found: str
+    by: str | None = None
+
+    def to_json(self) -> dict[str, object]:
+        """Return ``{"path", "found", "by"}``."""
+        return {"path": self.path, "found": self.found, "by": self.by}
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a rewind would do. Made by ``Session.plan_rewind``; nothing was changed by making it.
+
+    Attributes:
+        to: Message id of the target prompt.
+        index: Its checkpoint index, from 1; None for the prompt of a removed turn.
+        prompt: The prompt that returns to the input box; empty for scope ``code``.
+        removed_messages: How many messages leave the conversation.
+        files: A verdict for every file concerned, sorted by path.
+        conflicts: The files among them that somebody else changed.
+        gaps: What the removed turns did that cannot be taken back.
+        tasks: Labels of background tasks that would be cancelled.
+        basis: What the plan was made from; compared before anything is changed. Opaque.
+    """
+
+    session_id: str
+    to: str
+    index: int | None
+    scope: Scope
+    history: History
+    on_conflict: OnConflict
+    on_running: OnRunning
+    prompt: str
+    removed_messages: int
+    files: tuple[FileVerdict, ...]
+    conflicts: tuple[Conflict, ...]
+    gaps: tuple[Gap, ...]
+    tasks: tuple[str, ...] = ()
+    paths: tuple[str, ...] | None = None
+    basis: object = field(default=None, repr=False, compare=False)
+
+    @property
+    def partial(self) -> bool:
+        """Whether some file of the plan would not be restored."""
+        return any(file.action == "skip" and file.reason is not None for file in self.files)
+
+    @property
+    def changes_files(self) -> bool:
+        """Whether some file would be restored, recreated or deleted."""
+        return any(file.action in {"restore", "recreate", "delete"} for file in self.files)
+
+    def to_json(self) -> dict[str, object]:
+        """Return the shape of a report, with ``"rewind_id": null`` and ``"dry_run": true``."""
+        return _shape(self, rewind_id=None, session=self.session_id, cancelled=list(self.tasks), dry_run=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a rewind, an undo or a redo did.
+
+    Attributes:
+        rewind_id: Names the rewind for ``undo_rewind``; for an undo or redo, the rewind it concerns.
+        session: The session to go on with (a ``Session``; its id in JSON).
+        notes: Sentences for people: a command to go on with, a file left alone by recovery.
+
+    The other attributes are those of the plan, as they came true.
+    """
+
+    rewind_id: str
+    session: object
+    session_id: str
+    prompt: str
+    removed_messages: int
+    files: tuple[FileVerdict, ...]
+    conflicts: tuple[Conflict, ...]
+    gaps: tuple[Gap, ...]
+    cancelled: tuple[str, ...] = ()
+    partial: bool = False
+    notes: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, object]:
+        """Return ``{"rewind_id", "session", "removed_messages", "files", "conflicts", "cancelled", "gaps", …}``."""
+        return _shape(
+            self, rewind_id=self.rewind_id, session=self.session_id, cancelled=list(self.cancelled), dry_run=False
+        )
+
+
+def _shape(
+    said: Plan | Report, *, rewind_id: str | None, session: str, cancelled: list[str], dry_run: bool
+) -> dict[str, object]:
+    return {
+        "rewind_id": rewind_id,
+        "session": session,
+        "removed_messages": said.removed_messages,
+        "files": [file.to_json() for file in said.files],
+        "conflicts": [conflict.to_json() for conflict in said.conflicts],
+        "cancelled": cancelled,
+        "gaps": [gap.to_json() for gap in said.gaps],
+        "prompt": said.prompt,
+        "partial": said.partial,
+        "dry_run": dry_run,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class RewindRecord:
+    """One entry of the undo stack: ``state`` is ``done`` (can be undone) or ``undone`` (can be redone until something new)."""
+
+    id: str
+    to: str
+    scope: Scope
+    timestamp: datetime | None
+    state: Literal["done", "undone"]
