@@ -112,7 +112,7 @@ class PickerState:
         width: Cells of the terminal.
         height: Lines of the terminal.
         scopes: The scopes that may be offered.
-        filter: What was typed; every word of it must occur in a prompt, upper or lower case.
+        filter: What was typed; a prompt holds it, upper or lower case, whatever its white space.
         matches: Indexes of the checkpoints shown, ascending.
         selected: Index into ``matches``; 0 when it is empty.
         top: Index into ``matches`` of the first visible row.
@@ -321,8 +321,8 @@ def _filter(state: PickerState, text: str) -> PickerState:
     if text == state.filter:
         return state
     among = state.matches if text.startswith(state.filter) else range(len(state.checkpoints))
-    sought = text.casefold().split()
-    matches = [at for at in among if _holds(state.checkpoints[at].prompt.casefold(), sought)] if sought else among
+    sought = _folded(text)
+    matches = [at for at in among if sought in _folded(state.checkpoints[at].prompt)] if sought else among
     newest = replace(state, filter=text, matches=matches, top=0)
     return _select(newest, _nearest(matches, state.matches[state.selected] if state.matches else None))
 
@@ -333,5 +333,5 @@ def _nearest(matches: Sequence[int], wished: int | None) -> int:
     return len(matches) - 1
 
 
-def _holds(prompt: str, sought: Sequence[str]) -> bool:
-    return all(word in prompt for word in sought)
+def _folded(text: str) -> str:
+    return " ".join(text.casefold().split())

@@ -85,8 +85,9 @@ def test_moving(keys: Sequence[Key], index: int) -> None:
         ("", [1, 2, 3, 4]),
         ("login", [1, 3]),
         ("LOGIN", [1, 3]),
-        ("log bug", [1]),
-        ("bug log", [1]),
+        ("login bug", [1]),
+        ("  login   bug ", [1]),
+        ("bug login", []),
         ("strasse", [4]),
         ("STRAß", [4]),
         ("   ", [1, 2, 3, 4]),
@@ -100,7 +101,7 @@ def test_typing_filters_on_the_prompt_in_upper_and_lower_case(typed: str, indexe
 
 
 def test_backspace_widens_the_filter_again_and_keeps_the_selected_prompt() -> None:
-    state = presses(start(of("alpha one", "beta", "alpha two")), *"alpha on")
+    state = presses(start(of("alpha one", "beta", "alpha two")), *"alpha o")
     assert shown(state) == [1]
     state = presses(state, Key.BACKSPACE)
     assert shown(state) == [1, 3]
@@ -262,7 +263,7 @@ def test_with_20_000_checkpoints_a_key_looks_at_none_and_a_longer_filter_only_at
     matched = len(state.matches)
     counted.looks = 0
     press(state, "9")
-    assert counted.looks == matched == 12
+    assert counted.looks == matched == 11
 
 
 KEYS = st.one_of(
