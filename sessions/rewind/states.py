@@ -6,6 +6,7 @@ type; ``match`` with ``assert_never`` keeps every reader honest.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -107,3 +108,46 @@ def from_record(record: object) -> FileState:
             return OverLimit(size, mode)
         case _:
             raise ValueError(f"not a file state: {record!r}"[:200])
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """Where bytes lie: a file, relative to the sidecar (or absolute for another agent's), from ``offset`` for ``size`` bytes."""
+
+    file: str
+    offset: int = 0
+    size: int | None = None
+
+    def to_record(self) -> dict[str, object]:
+        """Return plain data; ``payload_from(p.to_record()) == p``."""
+        return {"file": self.file, "offset": self.offset, "size": self.size}
+
+
+def payload_from(record: object) -> Payload | None:
+    """Return the payload a record describes, None where it describes none."""
+    match record:
+        case {"file": str(file), "offset": int(offset), "size": (int() | None) as size}:
+            return Payload(file, offset, size)
+        case _:
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A state, and where its bytes are kept; ``payload`` is None for anything but kept content."""
+
+    state: FileState
+    payload: Payload | None = None
+
+    def to_record(self) -> dict[str, object]:
+        """Return plain data; ``image_from(i.to_record()) == i``."""
+        return {"state": to_record(self.state), "payload": self.payload.to_record() if self.payload else None}
+
+
+def image_from(record: Mapping[str, object]) -> Image:
+    """Return the image a record holds.
+
+    Raises:
+        ValueError: It holds none.
+    """
+    return Image(from_record(record.get("state")), payload_from(record.get("payload")))
