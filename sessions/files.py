@@ -184,8 +184,12 @@ def copy_range(source_fd: int, target_fd: int, offset: int, size: int) -> None:
         offset += len(data)
 
 
-def append(path: str | os.PathLike[str], data: bytes) -> int:
-    """Append ``data`` to an existing file in one ``write`` and make it durable.
+def append(path: str | os.PathLike[str], data: bytes, *, create: bool = False, sync: bool = True) -> int:
+    """Append ``data`` to a file in one ``write``.
+
+    Args:
+        create: Make the file (0600) if it is missing, its name durable too; else a missing file is an error.
+        sync: Return only when the data is durable.
 
     Returns:
         The offset where ``data`` starts.
@@ -194,6 +198,9 @@ def append(path: str | os.PathLike[str], data: bytes) -> int:
         OSError: Nothing was appended: the file was cut back to where it ended. (Where even that fails, the note on the
             error says so and a fragment stays; a crash leaves a fragment too. A reader sees a torn last line.)
     """
+    if create and not os.path.exists(path):
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        sync_directory(os.path.dirname(path))
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
     try:
         start = os.fstat(descriptor).st_size
@@ -201,13 +208,27 @@ def append(path: str | os.PathLike[str], data: bytes) -> int:
             written = os.write(descriptor, data)
             if written != len(data):
                 raise OSError(errno.ENOSPC, f"only {written} of {len(data)} bytes could be appended", os.fspath(path))
-            _sync(descriptor)
+            if sync:
+                _sync(descriptor)
         except BaseException as error:
             _cut_back(descriptor, start, error)
             raise
         return start
     finally:
         os.close(descriptor)
+
+
+def replace_link(name: str, target: str, *, dir_fd: int, temp_name: str) -> None:
+    """Make the bare ``name`` in a directory be a symbolic link to ``target``, in one step; the caller syncs the directory.
+
+    On an error the name is as it was and no temporary is left; a crash may leave the temporary.
+    """
+    os.symlink(target, temp_name, dir_fd=dir_fd)
+    try:
+        os.rename(temp_name, name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
+    except BaseException:
+        os.unlink(temp_name, dir_fd=dir_fd)
+        raise
 
 
 def truncate(path: str | os.PathLike[str], size: int) -> None:

@@ -69,7 +69,9 @@ class Recorder:
             self._log.append([record], sync=False)
             return timeline.turns[number]
 
-    def begin_edit(self, turn: TurnRecord, paths: Sequence[str | bytes | os.PathLike[str]], *, by: str = "agent") -> OpenEdit:
+    def begin_edit(
+        self, turn: TurnRecord, paths: Sequence[str | bytes | os.PathLike[str]], *, by: str = "agent"
+    ) -> OpenEdit:
         """Keep what the paths are now; durable on return.
 
         Raises:

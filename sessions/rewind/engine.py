@@ -41,15 +41,16 @@ from sessions.rewind.worktree import CHUNK_BYTES, OutsideError, Worktree, read_c
 from sessions.transcript.writer import Writer
 
 
+Part = bytes | tuple[str, int, int]
+"""Bytes, or ``(file, offset, size)`` of a file that holds them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Splice:
-    """What is to happen to the transcript: keep the first ``keep`` bytes, then come the parts of the new tail.
-
-    A part is bytes, or ``(file, offset, size)`` of a file that holds them.
-    """
+    """What is to happen to the transcript: keep the first ``keep`` bytes, then come the parts of the new tail."""
 
     keep: int
-    tail: tuple[bytes | tuple[str, int, int], ...]
+    tail: tuple[Part, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +166,7 @@ class Engine:
         if record.cut is not None:
             self._rewrite(record.cut)
         if not any(step.record == record.id for step in self._log.read().steps):
-            self._log.append([*record.log[:-1], {**record.log[-1], "left": list(left)}])
+            self._log.append([*record.log[:-1], _entry(record, left)])
         with contextlib.suppress(OSError):  # all is new and recorded; what is left to do is done at the next opening
             self._journal.finish(record)
         return Outcome(record, left)
@@ -211,7 +212,9 @@ class Engine:
             IncompleteError: Something could not be put back; the journal stays.
         """
         try:
-            with contextlib.suppress(OSError):  # without the mark a crash during the rest would complete, which is whole too
+            with contextlib.suppress(
+                OSError
+            ):  # without the mark a crash during the rest would complete, which is whole too
                 self._journal.mark_aborted(record)
             if record.cut is not None:
                 self._unrewrite(record.cut)
@@ -251,6 +254,18 @@ class Engine:
                 if stage.read(len(chunk)) != chunk:
                     return False
         return True
+
+
+def _entry(record: Record, left: tuple[str, ...]) -> dict[str, object]:
+    """Return what the timeline learns: of a rewind of the code alone also its own writes, as captures."""
+    entry = {**record.log[-1], "left": list(left)}
+    if record.kind == "rewind" and record.scope == "code":
+        entry["touches"] = [
+            {"path": change.path, "before": change.before.to_record(), "after": change.after.to_record()}
+            for change in record.changes
+            if change.path not in left
+        ]
+    return entry
 
 
 def _temp_name(record: Record, path: str) -> str:

@@ -76,7 +76,7 @@ class CaptureLog:
         data = b"".join(dumps(record) + b"\n" for record in numbered)
         if self._has_fragment():
             data = b"\n" + data
-        files.append(self.path, data, sync=sync)
+        files.append(self.path, data, create=True, sync=sync)
         self.read()
 
     def _has_fragment(self) -> bool:

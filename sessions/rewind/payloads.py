@@ -40,7 +40,9 @@ class Payloads:
         marker = self.sidecar / f"turn-{turn}.json"
         files.rewrite(marker, lambda fd: files.write_all(fd, dumps({"v": 1, "turn": turn})))
         files.make_directory(directory)
-        files.rewrite(directory.parent / "meta.json", lambda fd: files.write_all(fd, dumps({"v": 1, "turn": turn, **meta})))
+        files.rewrite(
+            directory.parent / "meta.json", lambda fd: files.write_all(fd, dumps({"v": 1, "turn": turn, **meta}))
+        )
 
     def store(self, turn: int, name: str, source_fd: int, *, durable: bool) -> Image:
         """Keep what an open file holds.

@@ -183,4 +183,6 @@ def _in_order(changes: Iterable[Change]) -> list[Change]:
     listed = list(changes)
     removals = [change for change in listed if isinstance(change.after.state, Absent)]
     others = [change for change in listed if not isinstance(change.after.state, Absent)]
-    return sorted(removals, key=lambda change: change.path, reverse=True) + sorted(others, key=lambda change: change.path)
+    return sorted(removals, key=lambda change: change.path, reverse=True) + sorted(
+        others, key=lambda change: change.path
+    )

@@ -151,7 +151,9 @@ class Timeline:
         if not undone:
             return None
         newest = max(undone, key=lambda step: step.seq)
-        done_later = any(step.seq > newest.seq for step in self.steps if step.state == "done" and step.record == step.rewind)
+        done_later = any(
+            step.seq > newest.seq for step in self.steps if step.state == "done" and step.record == step.rewind
+        )
         return None if done_later or self.last_turn_seq > newest.seq else newest
 
     def _fold(self, record: Mapping[str, object]) -> None:
@@ -182,7 +184,9 @@ class Timeline:
     def _begin_turn(self, seq: int, record: Mapping[str, object]) -> None:
         number = _int(record["turn"])
         run_id = record.get("run_id")
-        self.turns[number] = TurnRecord(seq, number, _str(record["message_id"]), run_id if isinstance(run_id, str) else None)
+        self.turns[number] = TurnRecord(
+            seq, number, _str(record["message_id"]), run_id if isinstance(run_id, str) else None
+        )
         self.next_turn = max(self.next_turn, number + 1)
         self.last_turn_seq = seq
 
@@ -274,7 +278,9 @@ class Timeline:
 
     def _own_writes(self, seq: int, record: Mapping[str, object]) -> None:
         listed = record.get("touches")
-        for place, each in enumerate(cast("list[dict[str, dict[str, object]]]", listed) if isinstance(listed, list) else []):
+        for place, each in enumerate(
+            cast("list[dict[str, dict[str, object]]]", listed) if isinstance(listed, list) else []
+        ):
             before, after = image_from(each["before"]), image_from(each["after"])
             name = f"rewind {record['rewind']}"
             self.touches.append(Touch((seq, 0, 0, place), None, _str(each["path"]), before, after, name))

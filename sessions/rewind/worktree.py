@@ -62,7 +62,13 @@ class Identity:
 def identity_of(status: os.stat_result) -> Identity:
     """Return the identity the system's answer describes."""
     return Identity(
-        status.st_dev, status.st_ino, status.st_size, status.st_mode, status.st_mtime_ns, status.st_ctime_ns, clock.epoch_ns()
+        status.st_dev,
+        status.st_ino,
+        status.st_size,
+        status.st_mode,
+        status.st_mtime_ns,
+        status.st_ctime_ns,
+        clock.epoch_ns(),
     )
 
 
@@ -97,7 +103,9 @@ class Worktree:
             os.fsencode(text)
         except UnicodeEncodeError:
             raise RequestError(f"not a path this system can spell: {text!r}") from None
-        absolute = os.path.normpath(os.path.join(self.workdir, text)) if ".." not in text else os.path.join(self.workdir, text)
+        absolute = (
+            os.path.normpath(os.path.join(self.workdir, text)) if ".." not in text else os.path.join(self.workdir, text)
+        )
         parent, name = os.path.split(absolute.rstrip("/") or "/")
         if name in {"", ".", ".."}:
             return os.path.realpath(absolute)

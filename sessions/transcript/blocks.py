@@ -56,3 +56,8 @@ def _contents(entry: Entry, kinds: tuple[str, ...]) -> Iterator[str]:
         content = block.get("content")
         if block.get("type") in kinds and isinstance(content, str):
             yield content
+
+
+def is_notice(entry: Entry) -> bool:
+    """Tell whether a message is the notice that a background task ended, and nothing else."""
+    return bool(entry.blocks) and all(block.get("type") == "task_notification" for block in entry.blocks)

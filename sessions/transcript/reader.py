@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from sessions.transcript import codec, collapse, lines, scanning, turns
+from sessions.transcript import blocks, codec, collapse, lines, scanning, turns
 from sessions.transcript.entry import Entry, Kind
 from sessions.transcript.outline import Outline, Prompt, Tail, Title
 
@@ -163,3 +163,29 @@ def _visible(path: Path, rule: Rule) -> Iterator[Entry]:
 
 def _entry_at(descriptor: int, offset: int, end: int) -> Entry:
     return codec.decode(lines.read(descriptor, offset, end - offset).removesuffix(b"\n"))
+
+
+def has_snapshots(path: Path, start: int) -> bool:
+    """Tell whether another agent's file snapshots may lie behind byte ``start``; reads bytes, parses nothing."""
+    needle = b'"file_history"'
+    with lines.opened(path) as (descriptor, size):
+        while start < size:
+            block = lines.read(descriptor, start, min(lines.BLOCK, size - start))
+            if needle in block:
+                return True
+            start += max(len(block) - len(needle) + 1, 1) if len(block) == lines.BLOCK else len(block)
+    return False
+
+
+def lines_since(path: Path, start: int) -> tuple[bytes, bytes]:
+    """Split what was appended behind byte ``start``, the start of a line, by whether it belongs to a turn.
+
+    Returns:
+        ``(session's, turns')``: title, header and unknown lines and notices of tasks; and all other messages and events.
+        Together they are all lines behind ``start``, each once, in order, each with its newline.
+    """
+    stays, turned = bytearray(), bytearray()
+    for _, entry in read_entries(path, start):
+        of_a_turn = entry.kind is Kind.ROLLBACK or (entry.kind is Kind.MESSAGE and not blocks.is_notice(entry))
+        (turned if of_a_turn else stays).extend(entry.raw + b"\n")
+    return bytes(stays), bytes(turned)
