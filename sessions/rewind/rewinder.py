@@ -144,7 +144,7 @@ class Rewinder:
             raise NotFoundError("file the agent touched since then", self._shown(min(missing)))
         return [need for need in needs if need.path in wanted]
 
-    def _gaps(self, timeline: Timeline, target: Target) -> tuple[Gap, ...]
+    def _gaps(self, timeline: Timeline, target: Target) -> tuple[Gap, ...]:
         return tuple(
             replace(gap, paths=tuple(self._shown(path) for path in gap.paths))
             for gap in timeline.gaps_from(target.order[0])

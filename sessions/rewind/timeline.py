@@ -83,7 +83,12 @@ class TurnSummary:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A rewind on the undo stack. ``record`` names the transaction that last changed its ``state``."""
+    """A rewind on the undo stack.
+
+    Attributes:
+        record: The transaction that last changed its ``state``.
+        left: Paths that transaction found changed in between and left alone.
+    """
 
     rewind: str
     record: str
@@ -92,6 +97,7 @@ class Step:
     at: str
     seq: int
     state: Literal["done", "undone"]
+    left: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -231,7 +237,7 @@ class Timeline:
     def _rewind(self, seq: int, record: Mapping[str, object]) -> None:
         name, from_seq = _str(record["rewind"]), record.get("from_seq")
         scope = cast("Scope", _str(record["scope"]))
-        self.steps.append(Step(name, name, scope, _str(record["to"]), _str(record.get("at", "")), seq, "done"))
+        self.steps.append(Step(name, name, scope, _str(record["to"]), _str(record.get("at", "")), seq, "done", _left(record)))
         self._from_seq[name] = from_seq if isinstance(from_seq, int) else None
         if scope == "both" and isinstance(from_seq, int):
             self._remove(name, from_seq, seq)
@@ -239,7 +245,7 @@ class Timeline:
 
     def _undo(self, seq: int, record: Mapping[str, object]) -> None:
         name = _str(record["rewind"])
-        self._set_step(name, "undone", _str(record["record"]), seq)
+        self._set_step(name, "undone", record)
         removed = self._stash.pop(name, None)
         own = [touch for touch in self.touches if touch.by == f"rewind {name}"]
         self._stash[f"own {name}"] = _Removed(touches=own)
@@ -254,7 +260,7 @@ class Timeline:
 
     def _redo(self, seq: int, record: Mapping[str, object]) -> None:
         name = _str(record["rewind"])
-        step = self._set_step(name, "done", _str(record["record"]), seq)
+        step = self._set_step(name, "done", record)
         from_seq = self._from_seq.get(name)
         own = self._stash.pop(f"own {name}", None)
         if step.scope == "both" and from_seq is not None:
@@ -285,10 +291,11 @@ class Timeline:
             name = f"rewind {record['rewind']}"
             self.touches.append(Touch((seq, 0, 0, place), None, _str(each["path"]), before, after, name))
 
-    def _set_step(self, name: str, state: Literal["done", "undone"], record: str, seq: int) -> Step:
+    def _set_step(self, name: str, state: Literal["done", "undone"], said: Mapping[str, object]) -> Step:
         for place, step in enumerate(self.steps):
             if step.rewind == name:
-                self.steps[place] = replace(step, state=state, record=record, seq=seq)
+                record, seq = _str(said["record"]), _int(said["seq"])
+                self.steps[place] = replace(step, state=state, record=record, seq=seq, left=_left(said))
                 return step
         raise ValueError(f"no rewind {name}")
 
@@ -303,6 +310,11 @@ class _Removed:
     touches: list[Touch] = field(default_factory=list)
     gaps: list[tuple[int, int, Gap]] = field(default_factory=list)
     turns: dict[int, TurnRecord] = field(default_factory=dict)
+
+
+def _left(record: Mapping[str, object]) -> tuple[str, ...]:
+    left = record.get("left")
+    return tuple(str(path) for path in left) if isinstance(left, list) else ()
 
 
 def _int(value: object) -> int:

@@ -153,11 +153,10 @@ class Undoer:
         )
 
     def _files(self, reversal: Reversal) -> FilesPlan:
-        untouched = _left_alone(reversal.record)
         needs = [
             Need(change.path, change.before, Image(change.after.state), "rewind")
             for change in sorted(reversal.record.changes, key=lambda change: change.path)
-            if change.path not in untouched
+            if change.path not in reversal.step.left
         ]
         if reversal.paths is not None:
             wanted = {self._worktree.identify(path) for path in reversal.paths}
@@ -244,9 +243,3 @@ def _refuse_new_turn(timeline: Timeline, reversal: Reversal) -> None:
         raise ConflictError(
             f"a turn came since the {'rewind' if reversal.kind == 'undo' else 'undo'}; nothing was changed",
         )
-
-
-def _left_alone(record: Record) -> set[str]:
-    """Return the paths the transaction found changed in between and left alone."""
-    left = record.log[-1].get("left")
-    return {str(path) for path in left} if isinstance(left, list) else set()
