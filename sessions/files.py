@@ -1,7 +1,8 @@
 """The one module that changes files: replace atomically, append, copy in the kernel, make what was done durable.
 
-The assumptions behind every promise here: ``rename`` within a directory is atomic, ``fsync`` that returns has written, and
-one process at a time writes a given file (the caller's lock sees to that). Every call that matters goes through ``os.``.
+The assumptions behind every promise here: ``rename`` within a directory is atomic, ``fsync`` that returns has
+written, and one process at a time writes a given file (the caller's lock sees to that). Every call that matters goes
+through ``os.``.
 """
 
 from __future__ import annotations
@@ -39,16 +40,17 @@ class DurabilityUnknownError(OSError):
 class AtomicFile(AtomicWriter):  # type: ignore[misc]  # atomicwrites ships no types
     """A file replaced in one step, with the edges of ``atomicwrites`` 1.4.1 mended.
 
-    The directory is opened first and everything happens relative to it, so a later ``chdir`` or a renamed parent changes
-    nothing. The temporary is made with ``O_EXCL``, keeps its one descriptor, and gets owner, extended attributes and mode
-    of the replaced file through it before the sync.
+    The directory is opened first and everything happens relative to it, so a later ``chdir`` or a renamed parent
+    changes nothing. The temporary is made with ``O_EXCL``, keeps its one descriptor, and gets owner, extended
+    attributes and mode of the replaced file through it before the sync.
 
-    On success the new file is live and durable. On an error the old file is whole and no temporary is left. After a crash
-    the path holds the old or the new file, whole, and a temporary (``.sessions-….tmp``) may be left beside it.
+    On success the new file is live and durable. On an error the old file is whole and no temporary is left. After a
+    crash the path holds the old or the new file, whole, and a temporary (``.sessions-….tmp``) may be left beside it.
 
     Args:
         path: What to replace. Without ``dir_fd`` a symlink is resolved here, once, and survives.
-        dir_fd: A directory descriptor; ``path`` is then a bare name in it, and a symlink at that name is itself replaced.
+        dir_fd: A directory descriptor; ``path`` is then a bare name in it, and a symlink at that name is itself
+            replaced.
         temp_name: The temporary's name, for callers that write it down beforehand.
         mode: Permission bits; None keeps those of the replaced file, 0600 for a new one.
         sync_directory: Whether the rename itself is made durable.
@@ -142,7 +144,7 @@ class AtomicFile(AtomicWriter):  # type: ignore[misc]  # atomicwrites ships no t
         return found if stat.S_ISREG(found.st_mode) else None
 
 
-def rewrite(
+def rewrite(  # noqa: PLR0913 - the arguments are AtomicFile's
     path: str | os.PathLike[str],
     write: Callable[[int], None],
     *,
@@ -205,9 +207,7 @@ def append(path: str | os.PathLike[str], data: bytes, *, create: bool = False, s
     try:
         start = os.fstat(descriptor).st_size
         try:
-            written = os.write(descriptor, data)
-            if written != len(data):
-                raise OSError(errno.ENOSPC, f"only {written} of {len(data)} bytes could be appended", os.fspath(path))
+            _write_once(descriptor, data, path)
             if sync:
                 _sync(descriptor)
         except BaseException as error:
@@ -242,19 +242,15 @@ def truncate(path: str | os.PathLike[str], size: int) -> None:
 
 
 def sync_directory(directory: str | os.PathLike[str] | int) -> None:
-    """Make the entries of a directory durable. File systems that cannot do it (EINVAL, ENOTSUP) are taken at their word."""
-    given = isinstance(directory, int)
-    descriptor = (
-        directory if isinstance(directory, int) else os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    )
+    """Make the entries of a directory durable, where the file system can do that at all (EINVAL, ENOTSUP: it cannot)."""
+    if isinstance(directory, int):
+        _sync_directory(directory)
+        return
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        _sync(descriptor)
-    except OSError as error:
-        if error.errno not in _CANNOT_SYNC_DIRECTORY:
-            raise
+        _sync_directory(descriptor)
     finally:
-        if not given:
-            os.close(descriptor)
+        os.close(descriptor)
 
 
 def make_directory(path: str | os.PathLike[str]) -> None:
@@ -272,7 +268,7 @@ def make_directory(path: str | os.PathLike[str]) -> None:
         current = current.parent
     for directory in reversed(missing):
         try:
-            os.mkdir(directory, 0o700)
+            directory.mkdir(0o700)
         except FileExistsError:
             if not directory.is_dir():
                 raise
@@ -297,7 +293,7 @@ def sweep_temporaries(
         The names removed, sorted.
     """
     try:
-        names = sorted(name for name in os.listdir(directory) if is_temporary(name) and among(name))
+        names = sorted(filter(among, filter(is_temporary, os.listdir(directory))))  # noqa: PTH208 - takes a descriptor
     except FileNotFoundError:
         return []
     removed = []
@@ -312,7 +308,13 @@ def _unlink(name: str, directory: str | os.PathLike[str] | int) -> None:
     if isinstance(directory, int):
         os.unlink(name, dir_fd=directory)
     else:
-        os.unlink(os.path.join(directory, name))
+        Path(directory, name).unlink()
+
+
+def _write_once(descriptor: int, data: bytes, path: str | os.PathLike[str]) -> None:
+    written = os.write(descriptor, data)
+    if written != len(data):  # the disk is full, or the record is beyond what one call takes
+        raise OSError(errno.ENOSPC, f"only {written} of {len(data)} bytes could be appended", os.fspath(path))
 
 
 def _sync(descriptor: int) -> None:
@@ -324,10 +326,19 @@ def _sync(descriptor: int) -> None:
     os.fsync(descriptor)
 
 
+def _sync_directory(descriptor: int) -> None:
+    try:
+        _sync(descriptor)
+    except OSError as error:
+        if error.errno not in _CANNOT_SYNC_DIRECTORY:
+            raise
+
+
 def _cut_back(descriptor: int, size: int, error: BaseException) -> None:
     try:
         os.ftruncate(descriptor, size)
-        # The cut must outlive a crash, or the failed record comes back; a second sync after a failed one proves nothing.
+        # The cut must outlive a crash, or the failed record comes back; a second sync after a failed one proves
+        # nothing.
         if not (isinstance(error, OSError) and error.errno == errno.EIO):
             _sync(descriptor)
     except OSError as second:

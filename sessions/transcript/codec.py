@@ -1,7 +1,7 @@
 """Bytes of a line to an entry and back. A line that was read is written as it was read, whatever it holds.
 
-``orjson`` does the work; the standard library takes over for what orjson refuses or gets wrong: escapes of lone surrogates,
-integers beyond 64 bits (orjson silently makes floats of them), nesting beyond 254 levels when writing.
+``orjson`` does the work; the standard library takes over for what orjson refuses or gets wrong: escapes of lone
+surrogates, integers beyond 64 bits (orjson silently makes floats of them), nesting beyond 254 levels when writing.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 def decode(raw: bytes) -> Entry:
     """Return the entry a line holds; ``raw`` is the line without its newline.
 
-    Never raises: a line that is not one readable JSON object is an entry of kind ``OPAQUE`` with no data. For every ``raw``,
-    ``encode(decode(raw)) == raw``.
+    Never raises: a line that is not one readable JSON object is an entry of kind ``OPAQUE`` with no data. For every
+    ``raw``, ``encode(decode(raw)) == raw``.
     """
     try:
         data = loads(raw)
@@ -41,7 +41,7 @@ def encode(entry: Entry) -> bytes:
 
 
 def loads(raw: bytes) -> object:
-    r"""Return the value of strict JSON in strict UTF-8, with exact integers and lone ``\udXXX`` escapes as lone surrogates.
+    r"""Return the value of strict JSON in strict UTF-8: integers exact, a lone ``\udXXX`` escape a lone surrogate.
 
     Raises:
         ValueError: It is not that: no JSON, NaN, a float out of range, too deep, an integer of thousands of digits.

@@ -1,4 +1,4 @@
-"""What is visible, what the model sees, and how a compaction is written. Pure; works on lines and on notes about lines."""
+"""What is visible, what the model sees, and how a compaction is written. Pure; takes lines or notes about lines."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ L = TypeVar("L", bound=Line)
 def visible(lines: Iterable[L]) -> list[L]:
     """Return the lines no rollback event hides, in order, without those events.
 
-    An event hides from the first line still visible with its id up to itself. Header and title lines belong to the session
-    and are never hidden. An event whose id is not visible hides nothing.
+    An event hides from the first line still visible with its id up to itself. Header and title lines belong to the
+    session and are never hidden. An event whose id is not visible hides nothing.
     """
     shown: list[L] = []
     for line in lines:
@@ -52,7 +52,7 @@ def visible(lines: Iterable[L]) -> list[L]:
 
 
 def messages(lines: Iterable[L]) -> list[L]:
-    """Return the visible messages. Of compact messages with none between, only the newest counts; of equals, the last."""
+    """Return the visible messages. Of compact ones with none between, only the newest counts; of equals, the last."""
     shown: list[L] = []
     for line in visible(lines):
         if line.kind is not Kind.MESSAGE:
@@ -67,8 +67,8 @@ def messages(lines: Iterable[L]) -> list[L]:
 def model_view(lines: Iterable[L]) -> list[L]:
     """Return the messages the model sees: those from the last compact message on.
 
-    If that one says ``after``, the view before it, up to and including that id, comes first; where that id is not in it, it
-    counts as not said. A repeated id is one message, at its first place with its last content.
+    If that one says ``after``, the view before it, up to and including that id, comes first; where that id is not in
+    it, it counts as not said. A repeated id is one message, at its first place with its last content.
     """
     view: list[L] = []
     segment: list[L] = []

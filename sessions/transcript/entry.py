@@ -1,4 +1,4 @@
-"""One line of a transcript: its bytes, and a view of them. This module and `blocks` know how the format spells its keys."""
+"""One line of a transcript: its bytes and a view of them. It and `blocks` know how the format spells its keys."""
 
 from __future__ import annotations
 

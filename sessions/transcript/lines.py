@@ -1,4 +1,4 @@
-"""Lines of a file on disk, from its end. Splitting is on the byte ``\\n`` alone."""
+"""Lines of a file on disk, from its end. A line ends with the newline byte and nothing else."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def read(descriptor: int, offset: int, size: int) -> bytes:
 def backward(descriptor: int, end: int, *, block: int = FIRST_BLOCK) -> Iterator[tuple[int, bytes]]:
     """Yield the lines in front of ``end``, the last first, each with its offset and without its newline.
 
-    The first one yielded is what follows the last newline: empty if a line ends at ``end``. Reads grow from ``block`` to
-    1 MiB; memory is bounded by the longest line.
+    The first one yielded is what follows the last newline: empty if a line ends at ``end``. Reads grow from ``block``
+    to 1 MiB; memory is bounded by the longest line.
     """
     pieces: list[bytes] = []  # of the line whose start is not read yet, the last first
     while end > 0:

@@ -37,7 +37,7 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class Title:
-    """The last title line: its text, its bytes without the newline, and where it lies (``end`` is behind the newline)."""
+    """The last title line: its text, its bytes without the newline, where it lies (``end``: behind the newline)."""
 
     text: str
     raw: bytes
@@ -75,7 +75,8 @@ class ForeignSnapshot:
         offset: Where that message's first line with it starts.
         path: The file, as written.
         operation: ``create``, ``modify``, ``delete``, or what else stands there.
-        snapshot_path: Where its bytes before the edit are said to lie; empty with ``create``: it did not exist. None: not said.
+        snapshot_path: Where its bytes before the edit are said to lie; empty with ``create``: it did not exist. None:
+            not said.
     """
 
     message_id: str

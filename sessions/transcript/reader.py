@@ -8,9 +8,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from sessions.transcript import blocks, codec, collapse, lines, scanning, turns
+from sessions.transcript import blocks, codec, collapse, cut, lines, scanning, turns
 from sessions.transcript.entry import Entry, Kind
-from sessions.transcript.outline import Outline, Prompt, Tail, Title
+from sessions.transcript.outline import Finding, Outline, Prompt, Tail, Title
+from sessions.transcript.summaries import head, summary
+
+__all__ = [
+    "check",
+    "has_snapshots",
+    "head",
+    "last_title",
+    "lines_since",
+    "read_entries",
+    "read_history",
+    "read_prompt",
+    "read_view",
+    "scan",
+    "summary",
+    "survey_tail",
+    "torn_at",
+    "torn_tail",
+]
 
 Rule = Callable[[list[scanning.Place]], list[scanning.Place]]
 
@@ -18,8 +36,9 @@ Rule = Callable[[list[scanning.Place]], list[scanning.Place]]
 def scan(path: Path, *, deep: bool = True) -> Outline:
     """Return what one streaming pass finds.
 
-    Memory is proportional to the number of prompts, plus the longest line; with a rollback event in the file (or, deep, an
-    ``after``) to the number of messages. A canonical assistant line is not parsed, and damage inside one not noticed.
+    Memory is proportional to the number of prompts, plus the longest line; with a rollback event in the file (or,
+    deep, an ``after``) to the number of messages. A canonical assistant line is not parsed, and damage inside one not
+    noticed.
 
     Args:
         path: The transcript.
@@ -48,8 +67,8 @@ def read_prompt(path: Path, prompt: Prompt) -> str:
 def read_view(path: Path) -> list[Entry]:
     """Return the messages the model sees; see `collapse.model_view`.
 
-    Reads from the end and only as far back as the last compaction. Where a rollback event or an ``after`` comes into it, the
-    whole file is read, and of it only the messages of the view are kept.
+    Reads from the end and only as far back as the last compaction. Where a rollback event or an ``after`` comes into
+    it, the whole file is read, and of it only the messages of the view are kept.
     """
     behind: list[Entry] = []
     compact: Entry | None = None
@@ -76,10 +95,19 @@ def read_view(path: Path) -> list[Entry]:
 def read_history(path: Path) -> Iterator[Entry]:
     """Yield every visible message; see `collapse.history`.
 
-    Reads the file once for what is visible, which takes memory proportional to the number of messages, not their size; then
-    each message as it is asked for.
+    Reads the file once for what is visible, which takes memory proportional to the number of messages, not their
+    size; then each message as it is asked for.
     """
     return _visible(path, collapse.history)
+
+
+def check(path: Path) -> Iterator[Finding]:
+    """Yield what is damaged, each line once. Unlike a scan this parses every line."""
+    for offset, _, entry in scanning.every_line(path):
+        if entry.kind is Kind.OPAQUE and entry.raw.strip():
+            yield scanning.opaque_finding(entry.raw, offset)
+    if (torn := torn_tail(path)) is not None:
+        yield scanning.torn_finding(torn[1], torn[0])
 
 
 def torn_tail(path: Path) -> tuple[int, bytes] | None:
@@ -107,18 +135,19 @@ def last_title(descriptor: int, size: int) -> Title | None:
     return None
 
 
-def survey_tail(path: Path, cut: int) -> Tail:
-    """Return what a cut in front of byte ``cut``, the start of a line, would remove.
+def survey_tail(path: Path, place: int) -> Tail:
+    """Return what a cut in front of byte ``place``, the start of a line, would remove.
 
-    Streams over what lies behind the cut, and looks in front of it only for the originals of what a compaction said again.
+    Streams over what lies behind the cut, and looks in front of it only for the originals of what a compaction said
+    again.
     """
     kept = bytearray()
     removed: set[str] = set()
     copies: set[str] = set()  # said behind a compact message, not seen behind the cut before it
     compacted = False
-    size = cut
-    for _, size, entry in scanning.every_line(Path(path), cut):  # noqa: B007 - the last end is the size
-        if entry.kind in {Kind.HEADER, Kind.TITLE}:
+    size = place
+    for _, size, entry in scanning.every_line(Path(path), place):  # noqa: B007 - the last end is the size
+        if cut.stays(entry):
             kept += entry.raw + b"\n"
         elif entry.kind is Kind.MESSAGE and entry.id is not None:
             compacted = compacted or entry.is_compact
@@ -127,19 +156,20 @@ def survey_tail(path: Path, cut: int) -> Tail:
             else:
                 removed.add(entry.id)
     with lines.opened(path) as (descriptor, size):
-        originals = _said_before(descriptor, cut, copies) if copies else set()
+        originals = _said_before(descriptor, place, copies) if copies else set()
     return Tail(removed_messages=len(removed | copies - originals), kept=bytes(kept), size=size)
 
 
-def _said_before(descriptor: int, cut: int, copies: set[str]) -> set[str]:
-    """Return which of ``copies`` have their original in front of ``cut``.
+def _said_before(descriptor: int, place: int, copies: set[str]) -> set[str]:
+    """Return which of ``copies`` have their original in front of ``place``.
 
-    A compaction says the last rounds again, so the originals are the last messages there: the first that is not among them
-    ends the search. Only a rollback event, behind which other messages may be the last visible ones, makes it go on.
+    A compaction says the last rounds again, so the originals are the last messages there: the first that is not among
+    them ends the search. Only a rollback event, behind which other messages may be the last visible ones, makes it go
+    on.
     """
     found: set[str] = set()
     hidden = False
-    for _, raw in lines.backward(descriptor, cut):
+    for _, raw in lines.backward(descriptor, place):
         entry = codec.decode(raw)
         if entry.kind is Kind.ROLLBACK:
             hidden = True

@@ -16,8 +16,9 @@ PREVIEW_CHARACTERS = 1_000
 MAX_FINDINGS = 100
 BUFFER = 1 << 20
 
-# The order of keys every writer of this format uses. A line that starts like this is an assistant message; nobody has to
-# read on, unless for what is searched for by name. A spelling with escapes would be missed, and no serialiser makes it.
+# The order of keys every writer of this format uses. A line that starts like this is an assistant message; nobody has
+# to read on, unless for what is searched for by name. A spelling with escapes would be missed, and no serialiser
+# makes it.
 _ASSISTANT = re.compile(rb'\{"timestamp":"[^"\\]*","id":"[^"\\]*","role":"assistant",').match
 _COMPACT, _COMPRESS, _FILES = b'"compact"', b'"compress"', b'"file_history"'
 
@@ -37,7 +38,7 @@ class Place(NamedTuple):
 
 
 class NeedsEveryLineError(Exception):
-    """What a pass with short cuts cannot answer: a rollback event or ``after`` names a message it may have passed over."""
+    """A pass with short cuts cannot answer: a rollback event or ``after`` names a message it may have passed over."""
 
 
 class Scan:
@@ -164,9 +165,11 @@ def places_in(lines: Iterable[tuple[int, int, Entry]]) -> Iterator[Place]:
             )
 
 
-def every_line(path: Path, start: int = 0, end: int | None = None) -> Iterator[tuple[int, int, Entry]]:
+def every_line(
+    path: Path, start: int = 0, end: int | None = None, *, buffer: int = BUFFER
+) -> Iterator[tuple[int, int, Entry]]:
     """Yield every line that starts in the range: offset, end, entry. A torn last line is not yielded."""
-    with path.open("rb", buffering=BUFFER) as file:
+    with path.open("rb", buffering=buffer) as file:
         offset = file.seek(start)
         for line in file:
             if end is not None and offset >= end:

@@ -24,7 +24,7 @@ def title_line(text: str, session_id: str) -> bytes:
 
 
 def falls_out(title: Title, size: int) -> bool:
-    """Tell whether, in a file of ``size`` bytes, the title would start before the final 64 KiB and saying it again helps."""
+    """Tell whether the title of a file of ``size`` bytes starts before the final 64 KiB, and saying it again helps."""
     return size - title.offset > WINDOW_BYTES and len(title.raw) < WINDOW_BYTES
 
 

@@ -27,8 +27,8 @@ def prompt_text(entry: Entry) -> str:
 def api_rounds(entries: Iterable[Entry]) -> list[list[Entry]]:
     """Split messages into API rounds, in order, every message in exactly one.
 
-    A user message opens a round, and the first assistant message stays in it; each further assistant id opens its own. A
-    compact message is a round alone. Lines that are no messages are left out.
+    A user message opens a round, and the first assistant message stays in it; each further assistant id opens its
+    own. A compact message is a round alone. Lines that are no messages are left out.
     """
     rounds: list[list[Entry]] = []
     answered_by: str | None = None

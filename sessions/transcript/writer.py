@@ -1,7 +1,7 @@
 """Writes a transcript: appends, and the one rewrite a rewind needs. The caller holds the session's lock.
 
-No descriptor is kept open between two calls, and what is known about the file is checked against it before each: a rename by
-somebody else must not send a record into a file nobody can see.
+No descriptor is kept open between two calls, and what is known about the file is checked against it before each: a
+rename by somebody else must not send a record into a file nobody can see.
 """
 
 from __future__ import annotations
