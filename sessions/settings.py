@@ -6,7 +6,7 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-MIB = 1024 * 1024
+MAX_FILE_BYTES = 32 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class Settings:
         damage: Why the file could not be used; the defaults hold then. None when it was fine or missing.
     """
 
-    max_file_bytes: int = 32 * MIB
+    max_file_bytes: int = MAX_FILE_BYTES
     damage: str | None = None
 
 
@@ -38,7 +38,7 @@ def load(root: Path) -> Settings:
     checkpoints = said.get("checkpoints", {})
     if not isinstance(checkpoints, dict):
         return Settings(damage="settings.toml: [checkpoints] is not a table")
-    limit = checkpoints.get("max_file_bytes", Settings.max_file_bytes)
+    limit = checkpoints.get("max_file_bytes", MAX_FILE_BYTES)
     if not isinstance(limit, int) or isinstance(limit, bool) or limit < 0:
         return Settings(damage=f"settings.toml: max_file_bytes is {limit!r}, not a number of bytes")
     return Settings(max_file_bytes=limit)

@@ -16,7 +16,9 @@ from sessions.transcript.outline import ForeignSnapshot, Outline, Prompt
 Shown = Callable[[str], str]
 
 
-def checkpoints(outline: Outline, timeline: Timeline, *, identify: Callable[[str], str], shown: Shown) -> list[Checkpoint]:
+def checkpoints(
+    outline: Outline, timeline: Timeline, *, identify: Callable[[str], str], shown: Shown
+) -> list[Checkpoint]:
     """Return the checkpoints, oldest first. Opens the transcript only for prompts too long for the outline.
 
     Args:
@@ -26,8 +28,8 @@ def checkpoints(outline: Outline, timeline: Timeline, *, identify: Callable[[str
     """
     turns = {turn.message_id: turn for turn in timeline.turns.values()}
     gaps: dict[int, list[Gap]] = {}
-    for _seq, turn, gap in timeline.gaps:
-        gaps.setdefault(turn, []).append(replace(gap, paths=tuple(shown(path) for path in gap.paths)))
+    for _seq, number, gap in timeline.gaps:
+        gaps.setdefault(number, []).append(replace(gap, paths=tuple(shown(path) for path in gap.paths)))
     listed: list[Checkpoint] = []
     for place, prompt in enumerate(outline.prompts):
         last = place + 1 == len(outline.prompts)

@@ -13,7 +13,7 @@ from dataclasses import astuple, dataclass, field
 
 from sessions import files
 from sessions.errors import ConflictError
-from sessions.rewind.lines import count_changes
+from sessions.rewind.lines import count_changes, is_binary
 from sessions.rewind.log import CaptureLog
 from sessions.rewind.payloads import Payloads
 from sessions.rewind.plan import Status
@@ -321,7 +321,9 @@ class Recorder:
     def _changes(self, touch: Touch) -> tuple[int, int] | None:
         assert touch.after is not None
         before, after = self._text(touch.before), self._text(touch.after)
-        return None if before is None or after is None else count_changes(before, after)
+        if before is None or after is None:
+            return None
+        return (0, 0) if is_binary(before) or is_binary(after) else count_changes(before, after)
 
     def _text(self, image: Image) -> bytes | None:
         match image.state:

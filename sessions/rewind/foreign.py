@@ -18,7 +18,7 @@ from sessions.rewind.needs import Places
 from sessions.rewind.states import Absent, Content, Image, Payload
 from sessions.rewind.timeline import Touch
 from sessions.rewind.worktree import OutsideError, Worktree, read_content
-from sessions.transcript.reader import ForeignSnapshot
+from sessions.transcript.outline import ForeignSnapshot
 
 _LOST = Image(Content("", 0, 0o644))
 

@@ -87,8 +87,9 @@ class CaptureLog:
 
     def _catch_up(self, fd: int) -> None:
         status = os.fstat(fd)
-        if status.st_ino != self._inode or status.st_size < self._offset:
-            self._timeline, self._offset, self._inode = Timeline(), 0, status.st_ino
+        if self._inode is not None and (status.st_ino != self._inode or status.st_size < self._offset):
+            self._timeline, self._offset = Timeline(), 0
+        self._inode = status.st_ino
         data = os.pread(fd, status.st_size - self._offset, self._offset)
         complete = data.rfind(b"\n") + 1
         self._timeline.extend(_parse(line) for line in data[:complete].split(b"\n") if line)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from sessions.rewind.states import Content, Image
 from sessions.rewind.timeline import Order, Timeline, Touch
-from sessions.transcript.reader import ForeignSnapshot, Prompt
+from sessions.transcript.outline import ForeignSnapshot, Prompt
 
 
 class Places:

@@ -11,7 +11,7 @@ from sessions.rewind.judge import Change, Judgement, judge
 from sessions.rewind.lines import count_changes
 from sessions.rewind.needs import Need, known_content
 from sessions.rewind.payloads import Payloads
-from sessions.rewind.plan import Conflict, FileVerdict, OnConflict
+from sessions.rewind.plan import Conflict, FileVerdict, OnConflict, Reason
 from sessions.rewind.states import Absent, Content, Directory, FileState, Image, Unreadable
 from sessions.rewind.worktree import OutsideError, Worktree
 
@@ -102,7 +102,7 @@ class Planner:
                 emptied = [] if set(self._worktree.children(path)) <= going else None
                 note = "not empty: it stays"
             if emptied is None:
-                reason = "conflict" if judged[path].conflict is not None else None
+                reason: Reason | None = "conflict" if judged[path].conflict is not None else None
                 verdict = replace(judged[path].verdict, action="skip", reason=reason, note=note)
                 judged[path] = replace(judged[path], verdict=verdict)
                 withdrawn.add(path)

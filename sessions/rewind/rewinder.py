@@ -238,7 +238,9 @@ class Rewinder:
         )
         notes = []
         if plan.scope == "conversation":
-            notes.append(f"files stay as they are; to take them back: sessions rewind {self._session_id} --scope code --to {plan.to}")
+            notes.append(
+                f"files stay as they are; to take them back: sessions rewind {self._session_id} --scope code --to {plan.to}"
+            )
         return Report(
             rewind_id=outcome.record.rewind,
             session=session,

@@ -9,7 +9,7 @@ from sessions.errors import AmbiguousError, NotFoundError, RequestError
 from sessions.rewind.needs import Places
 from sessions.rewind.plan import Checkpoint, Scope
 from sessions.rewind.timeline import Order, Timeline
-from sessions.transcript.reader import Prompt
+from sessions.transcript.outline import Prompt
 
 Reference = Checkpoint | str | int
 """A checkpoint, the message id of a prompt or the beginning of one, or an index from 1."""

@@ -237,7 +237,9 @@ class Timeline:
     def _rewind(self, seq: int, record: Mapping[str, object]) -> None:
         name, from_seq = _str(record["rewind"]), record.get("from_seq")
         scope = cast("Scope", _str(record["scope"]))
-        self.steps.append(Step(name, name, scope, _str(record["to"]), _str(record.get("at", "")), seq, "done", _left(record)))
+        self.steps.append(
+            Step(name, name, scope, _str(record["to"]), _str(record.get("at", "")), seq, "done", _left(record))
+        )
         self._from_seq[name] = from_seq if isinstance(from_seq, int) else None
         if scope == "both" and isinstance(from_seq, int):
             self._remove(name, from_seq, seq)

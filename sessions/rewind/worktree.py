@@ -80,14 +80,15 @@ class Worktree:
     """The directories a session may touch.
 
     Args:
-        workdir: The session's directory; relative paths start here.
+        workdir: The session's directory; relative paths start here. None: nobody knows it; only ``add_dirs`` are touched.
         add_dirs: More directories, given by the host, never by a session file.
         store: Our own root, never captured.
     """
 
-    def __init__(self, workdir: str, add_dirs: Sequence[str | os.PathLike[str]] = (), *, store: Path) -> None:
-        self.workdir = os.path.realpath(workdir)
-        self._roots = (self.workdir, *(os.path.realpath(os.fspath(each)) for each in add_dirs))
+    def __init__(self, workdir: str | None, add_dirs: Sequence[str | os.PathLike[str]] = (), *, store: Path) -> None:
+        self.workdir = os.path.realpath(workdir) if workdir is not None else None
+        named = [os.path.realpath(os.fspath(each)) for each in add_dirs]
+        self._roots = tuple(named if self.workdir is None else [self.workdir, *named])
         self._store = os.path.realpath(store)
 
     def identify(self, path: str | bytes | os.PathLike[str] | os.PathLike[bytes]) -> str:
@@ -103,17 +104,18 @@ class Worktree:
             os.fsencode(text)
         except UnicodeEncodeError:
             raise RequestError(f"not a path this system can spell: {text!r}") from None
-        absolute = (
-            os.path.normpath(os.path.join(self.workdir, text)) if ".." not in text else os.path.join(self.workdir, text)
-        )
+        absolute = os.path.join(self.workdir or os.path.realpath(os.curdir), text)
+        if ".." not in text:
+            absolute = os.path.normpath(absolute)
         parent, name = os.path.split(absolute.rstrip("/") or "/")
         if name in {"", ".", ".."}:
             return os.path.realpath(absolute)
         return os.path.join(os.path.realpath(parent), name)
 
     def why_not(self, path: str) -> str | None:
-        """Say why an identity must not be touched: ``outside``, ``git``, ``store``; None where it may."""
-        if self._root_of(path) is None:
+        """Say why an identity must not be touched: ``outside`` (or its root is gone), ``git``, ``store``; None: it may."""
+        root = self._root_of(path)
+        if root is None or not os.path.isdir(root):
             return "outside"
         if path == self._store or path.startswith(self._store + "/"):
             return "store"
