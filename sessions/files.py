@@ -144,7 +144,7 @@ class AtomicFile(AtomicWriter):  # type: ignore[misc]  # atomicwrites ships no t
         return found if stat.S_ISREG(found.st_mode) else None
 
 
-def rewrite(  # noqa: PLR0913 - the arguments are AtomicFile's
+def rewrite(
     path: str | os.PathLike[str],
     write: Callable[[int], None],
     *,
@@ -219,7 +219,8 @@ def append(path: str | os.PathLike[str], data: bytes, *, create: bool = False, s
 
 
 def replace_link(name: str, target: str, *, dir_fd: int, temp_name: str) -> None:
-    """Make the bare ``name`` in a directory be a symbolic link to ``target``, in one step; the caller syncs the directory.
+    """Make the bare ``name`` in a directory be a symbolic link to ``target``, in one step; the caller syncs the
+    directory.
 
     On an error the name is as it was and no temporary is left; a crash may leave the temporary.
     """
@@ -293,7 +294,7 @@ def sweep_temporaries(
         The names removed, sorted.
     """
     try:
-        names = sorted(filter(among, filter(is_temporary, os.listdir(directory))))  # noqa: PTH208 - takes a descriptor
+        names = sorted(filter(among, filter(is_temporary, os.listdir(directory))))
     except FileNotFoundError:
         return []
     removed = []

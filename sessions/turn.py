@@ -65,7 +65,8 @@ class Edit:
     """An edit while it is made; a context manager.
 
     Attributes:
-        gap: Why something of it could not be captured (``outside``, ``git``, ``store``, ``over_limit``, ``unreadable``);
+        gap: Why something of it could not be captured (``outside``, ``git``, ``store``, ``over_limit``,
+        ``unreadable``);
             None when all was.
     """
 

@@ -12,8 +12,8 @@
  6   rename the intent into the undo record    all new
 ===  ========================================  =========================================================================
 
-An error in 3 to 5 (a full disk, a permission) writes an abort mark and puts everything back, in the opposite order; a crash
-meanwhile follows the mark. Putting back and completing are idempotent. Ctrl-C waits from 2 to the end.
+An error in 3 to 5 (a full disk, a permission) writes an abort mark and puts everything back, in the opposite order; a
+crash meanwhile follows the mark. Putting back and completing are idempotent. Ctrl-C waits from 2 to the end.
 
 The caller holds the session's lock and the lock of the timeline.
 """
@@ -39,7 +39,6 @@ from sessions.rewind.payloads import Payloads
 from sessions.rewind.states import Absent, Content, Image, Payload, same
 from sessions.rewind.worktree import CHUNK_BYTES, OutsideError, Worktree, read_content
 from sessions.transcript.writer import Writer
-
 
 Part = bytes | tuple[str, int, int]
 """Bytes, or ``(file, offset, size)`` of a file that holds them."""

@@ -1,8 +1,8 @@
 """The bytes of snapshots: raw files under ``turns/<turn>/files`` in the sidecar, equal content once on disk.
 
-``NNNN.before`` is durable before anybody is told; ``NNNN.after`` becomes durable when its turn ends. What a record says of
-a payload (its SHA-256 and size) is checked whenever the bytes are used, so one that a crash cut short is *lost*, never
-restored.
+``NNNN.before`` is durable before anybody is told; ``NNNN.after`` becomes durable when its turn ends. What a record
+says of a payload (its SHA-256 and size) is checked whenever the bytes are used, so one that a crash cut short is
+*lost*, never restored.
 """
 
 from __future__ import annotations
@@ -120,7 +120,8 @@ class Payloads:
     def writer(self, image: Image) -> Callable[[int], None]:
         """Return what fills a descriptor with an image's bytes.
 
-        The returned function raises ``OSError`` when they are not the recorded ones: nothing wrong is ever put in place.
+        The returned function raises ``OSError`` when they are not the recorded ones: nothing wrong is ever put in
+        place.
         """
 
         def write(fd: int) -> None:

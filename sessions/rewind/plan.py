@@ -23,7 +23,8 @@ class Gap:
     """Something the agent did that was not captured, so a rewind cannot take it back.
 
     Attributes:
-        kind: ``shell`` and other words of the host, or ours: ``outside``, ``over_limit``, ``unreadable``, ``git``, ``store``.
+        kind: ``shell`` and other words of the host, or ours: ``outside``, ``over_limit``, ``unreadable``, ``git``,
+        ``store``.
         paths: The paths it concerns, as shown to people; empty when nobody knows.
         turn: The message id of the turn's prompt.
     """

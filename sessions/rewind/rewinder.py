@@ -1,7 +1,7 @@
 """Rewinding one session: plan, compare, carry out, report.
 
-``plan`` looks and changes nothing. ``rewind`` plans again under both locks, refuses where the result differs from the plan
-it was given, and hands the transaction to the engine.
+``plan`` looks and changes nothing. ``rewind`` plans again under both locks, refuses where the result differs from the
+plan it was given, and hands the transaction to the engine.
 """
 
 from __future__ import annotations
@@ -200,10 +200,11 @@ class Rewinder:
         return draft, splice
 
     def _adopted(self, plan: Plan, target: Target) -> tuple[dict[str, object], ...]:
-        """Return records that keep on the timeline what leaves with the removed lines: turns, and another agent's touches.
+        """Return records that keep on the timeline what leaves with the removed lines: turns, and another agent's
+        touches.
 
-        A prompt without a turn of its own, and the snapshots in its messages, would else be gone for a later rewind of the
-        code alone.
+        A prompt without a turn of its own, and the snapshots in its messages, would else be gone for a later rewind of
+        the code alone.
         """
         assert target.index is not None
         outline, timeline = self.outline(deep=True), self._log.read()
@@ -239,7 +240,8 @@ class Rewinder:
         notes = []
         if plan.scope == "conversation":
             notes.append(
-                f"files stay as they are; to take them back: sessions rewind {self._session_id} --scope code --to {plan.to}"
+                f"files stay as they are; to take them back: sessions rewind {self._session_id} --scope code --to
+                {plan.to}"
             )
         return Report(
             rewind_id=outcome.record.rewind,

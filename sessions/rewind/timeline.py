@@ -6,7 +6,8 @@ The log (``timeline.jsonl`` in the sidecar) holds one JSON object a line, only e
 ``kind``    beside ``v`` (schema version) and ``seq`` (grows by one, never reused)
 ==========  =======================================================================================================
 ``turn``    ``turn`` (number, never reused), ``message_id`` of its prompt, ``run_id``
-``before``  ``turn``, ``edit``, ``path``, ``state``, ``payload``, ``by``: what a path was before its first edit in the turn
+``before``  ``turn``, ``edit``, ``path``, ``state``, ``payload``, ``by``: what a path was before its first edit in the
+turn
 ``again``   ``turn``, ``edit``, ``path``, ``by``: the path is being edited once more; its end state is open again
 ``after``   ``turn``, ``edit``, ``path``, ``state``, ``payload``, ``identity``, ``overlap``: what the edit left
 ``gap``     ``turn``, ``gap`` (a word), ``paths``: something that was not captured

@@ -1,7 +1,8 @@
 """The files of the workdir, reached so that nothing outside it can be read or written.
 
 Every path is opened one component at a time from an allowed root, without following links: a directory that was swapped
-for a link at the last moment leads nowhere. Paths here are *identities*: the resolved parent plus the name, absolute, as
+for a link at the last moment leads nowhere. Paths here are *identities*: the resolved parent plus the name, absolute,
+as
 ``str`` with undecodable bytes as surrogates (``os.fsdecode``); ``a.txt``, ``./a.txt`` and ``link/a.txt`` are one.
 
 Writing a file is whole or not at all (``files.rewrite``); directories are synced by the caller, once each.
@@ -80,7 +81,8 @@ class Worktree:
     """The directories a session may touch.
 
     Args:
-        workdir: The session's directory; relative paths start here. None: nobody knows it; only ``add_dirs`` are touched.
+        workdir: The session's directory; relative paths start here. None: nobody knows it; only ``add_dirs`` are
+        touched.
         add_dirs: More directories, given by the host, never by a session file.
         store: Our own root, never captured.
     """
