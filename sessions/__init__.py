@@ -19,8 +19,7 @@ transcript; all else appends. Files of the user are changed by `sessions.rewind.
 the session was opened with, and only those an edit captured.
 
 **One timeline, one transaction, one lock rule.** Edits of all writers are captured in one log, in order. Going back to
-a
-prompt means: every path captured after it gets the state before its first capture after it. The transaction
+a prompt means: every path captured after it gets the state before its first capture after it. The transaction
 (`sessions.rewind.engine`) stages what it will replace, then writes its intent in one rename: before that nothing
 happened, after it everything will. The session's lock guards transcript and rewind; the captures' lock, taken second
 and for short, guards the log.

@@ -1,8 +1,8 @@
 """The one module that changes files: replace atomically, append, copy in the kernel, make what was done durable.
 
-The assumptions behind every promise here: ``rename`` within a directory is atomic, ``fsync`` that returns has
-written, and one process at a time writes a given file (the caller's lock sees to that). Every call that matters goes
-through ``os.``.
+The assumptions behind every promise here: ``rename`` within a directory is atomic, ``fsync`` that returns has written,
+and one process at a time writes a given file (the caller's lock sees to that). Every call that matters goes through
+``os.``.
 """
 
 from __future__ import annotations
@@ -219,8 +219,7 @@ def append(path: str | os.PathLike[str], data: bytes, *, create: bool = False, s
 
 
 def replace_link(name: str, target: str, *, dir_fd: int, temp_name: str) -> None:
-    """Make the bare ``name`` in a directory be a symbolic link to ``target``, in one step; the caller syncs the
-    directory.
+    """Make ``name`` in a directory a symbolic link to ``target``, in one step; the caller syncs the directory.
 
     On an error the name is as it was and no temporary is left; a crash may leave the temporary.
     """
@@ -243,7 +242,7 @@ def truncate(path: str | os.PathLike[str], size: int) -> None:
 
 
 def sync_directory(directory: str | os.PathLike[str] | int) -> None:
-    """Make the entries of a directory durable, where the file system can do that at all (EINVAL, ENOTSUP: it cannot)."""
+    """Make a directory's entries durable; file systems that cannot (EINVAL, ENOTSUP) are taken at their word."""
     if isinstance(directory, int):
         _sync_directory(directory)
         return

@@ -1,8 +1,7 @@
 """One session: the facade over transcript, timeline and rewind. It has no logic of its own, only order and locks.
 
 A session open for writing holds the kernel lock of its sidecar from ``open`` (a new one: from its first line on disk)
-to
-``close``. The lock in the process (``_guard``) makes it usable from several threads.
+to ``close``. The lock in the process (``_guard``) makes it usable from several threads.
 """
 
 from __future__ import annotations

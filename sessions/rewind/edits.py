@@ -62,7 +62,7 @@ class Recorder:
         self._last_number: int | None = None
 
     def begin_turn(self, message_id: str, run_id: str | None) -> TurnRecord:
-        """Put a turn on the timeline. Not yet durable: the first capture makes it so, and without one nothing is missing."""
+        """Put a turn on the timeline; not durable before its first capture, without which nothing is missing."""
         with self._log.locked() as timeline:
             number = timeline.next_turn
             record: Record = {"kind": "turn", "turn": number, "message_id": message_id, "run_id": run_id}

@@ -247,7 +247,7 @@ class Journal:
                 os.rmdir(directory)
 
     def sweep(self) -> list[str]:
-        """Remove what transactions that never came true left behind; the caller holds the session. Return their names."""
+        """Remove what transactions that never came true left; the caller holds the session. Return their names."""
         pending = self.intent.exists()
         try:
             names = sorted(os.listdir(self.sidecar / "undo"))

@@ -214,7 +214,7 @@ def _shape(
 
 @dataclass(frozen=True, slots=True)
 class RewindRecord:
-    """One entry of the undo stack: ``state`` is ``done`` (can be undone) or ``undone`` (can be redone until something new)."""
+    """One entry of the undo stack: ``done`` can be undone, ``undone`` redone until a new turn or rewind."""
 
     id: str
     to: str

@@ -191,7 +191,7 @@ class Rewinder:
             "from_seq": target.order[0] if plan.scope == "both" else None,
             "at": at,
         }
-        adopted = self._adopted(plan, target) if plan.scope == "conversation" else ()
+        adopted = self._adopted(target) if plan.scope == "conversation" else ()
         changes = tuple(plan.basis.files.changes)
         draft = Record(
             id=name, kind="rewind", rewind=name, scope=plan.scope, to=plan.to, at=at, changes=changes, cut=None,
@@ -199,12 +199,11 @@ class Rewinder:
         )  # fmt: skip
         return draft, splice
 
-    def _adopted(self, plan: Plan, target: Target) -> tuple[dict[str, object], ...]:
-        """Return records that keep on the timeline what leaves with the removed lines: turns, and another agent's
-        touches.
+    def _adopted(self, target: Target) -> tuple[dict[str, object], ...]:
+        """Return records that keep on the timeline what else leaves with the removed lines.
 
-        A prompt without a turn of its own, and the snapshots in its messages, would else be gone for a later rewind of
-        the code alone.
+        Else a prompt without a turn of its own, and another agent's snapshots in its messages, would be gone for a
+        later rewind of the code alone.
         """
         assert target.index is not None
         outline, timeline = self.outline(deep=True), self._log.read()
@@ -239,10 +238,8 @@ class Rewinder:
         )
         notes = []
         if plan.scope == "conversation":
-            notes.append(
-                f"files stay as they are; to take them back: sessions rewind {self._session_id} --scope code --to
-                {plan.to}"
-            )
+            command = f"sessions rewind {self._session_id} --scope code --to {plan.to}"
+            notes.append(f"files stay as they are; to take them back: {command}")
         return Report(
             rewind_id=outcome.record.rewind,
             session=session,
