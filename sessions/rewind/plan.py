@@ -23,7 +23,8 @@ class Gap:
     """Something the agent did that was not captured, so a rewind cannot take it back.
 
     Attributes:
-        kind: ``shell`` and other words of the host, or ours: ``outside``, ``over_limit``, ``unreadable``, ``git``, ``store``.
+        kind: ``shell`` and other words of the host, or ours: ``outside``, ``over_limit``, ``unreadable``, ``git``,
+        ``store``.
         paths: The paths it concerns, as shown to people; empty when nobody knows.
         turn: The message id of the turn's prompt.
     """
@@ -213,7 +214,7 @@ def _shape(
 
 @dataclass(frozen=True, slots=True)
 class RewindRecord:
-    """One entry of the undo stack: ``state`` is ``done`` (can be undone) or ``undone`` (can be redone until something new)."""
+    """One entry of the undo stack: ``done`` can be undone, ``undone`` redone until a new turn or rewind."""
 
     id: str
     to: str

@@ -1,0 +1,1 @@
+"""Transcripts: lines, what they mean together, and how they are read and written."""

@@ -1,0 +1,63 @@
+"""What the blocks of a message say: texts, file snapshots, where a user's message came from. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sessions.transcript.entry import COMPACT, Entry
+from sessions.transcript.outline import ForeignSnapshot
+
+NOT_TYPED = ("task_notification", "bang")
+
+
+def text_of(entry: Entry) -> str:
+    """Return the texts of a message, joined by newlines; of a custom command, what was typed, not what it became."""
+    return "\n".join(_contents(entry, ("text",)))
+
+
+def summary_of(entry: Entry) -> str:
+    """Return the summary a compact message holds; empty for any other."""
+    return "\n".join(_contents(entry, COMPACT))
+
+
+def typed_by_the_user(entry: Entry) -> bool:
+    """Tell whether a user's message was typed: no hook's text, no command run for them, no notice of a task."""
+    return not any(
+        block.get("type") in NOT_TYPED or (block.get("type") == "text" and block.get("source") == "hook")
+        for block in entry.blocks
+    )
+
+
+def snapshots_of(entry: Entry, offset: int) -> Iterator[tuple[tuple[object, ...], ForeignSnapshot]]:
+    """Yield the file snapshots of a message, each with the key by which a copy of it is recognised."""
+    owner = entry.id or ""
+    for block in entry.blocks:
+        snapshots = block.get("snapshots") if block.get("type") == "file_history" else None
+        for said in snapshots if isinstance(snapshots, list) else ():
+            path = said.get("filePath") if isinstance(said, dict) else None
+            if not isinstance(path, str):
+                continue
+            operation, at = said.get("operation"), said.get("snapshotPath")
+            key = (owner, str(said.get("messageId")), path, str(said.get("timestamp")), str(operation), str(at))
+            yield (
+                key,
+                ForeignSnapshot(
+                    message_id=owner,
+                    offset=offset,
+                    path=path,
+                    operation=operation if isinstance(operation, str) else "",
+                    snapshot_path=at if isinstance(at, str) else None,
+                ),
+            )
+
+
+def _contents(entry: Entry, kinds: tuple[str, ...]) -> Iterator[str]:
+    for block in entry.blocks:
+        content = block.get("content")
+        if block.get("type") in kinds and isinstance(content, str):
+            yield content
+
+
+def is_notice(entry: Entry) -> bool:
+    """Tell whether a message is the notice that a background task ended, and nothing else."""
+    return bool(entry.blocks) and all(block.get("type") == "task_notification" for block in entry.blocks)

@@ -1,0 +1,46 @@
+"""Where a rewind cuts a transcript, and what stays of the part behind. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sessions.errors import NotFoundError
+from sessions.transcript import collapse
+from sessions.transcript.entry import Entry, Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A transcript in two: ``kept`` and ``dropped``, each in file order, together every line once."""
+
+    kept: tuple[Entry, ...]
+    dropped: tuple[Entry, ...]
+
+
+def cut_before(entries: Sequence[Entry], target: str) -> Cut:
+    """Split a transcript in front of the first visible message with id ``target``.
+
+    Returns:
+        Everything in front of it is kept, whatever it is. Of what lies behind, header and title lines are kept: they
+        belong to the session, not to a turn.
+
+    Raises:
+        NotFoundError: No visible message has that id.
+    """
+    first = next(
+        (entry for entry in collapse.visible(entries) if entry.kind is Kind.MESSAGE and entry.id == target), None
+    )
+    if first is None:
+        raise NotFoundError("message", target)
+    place = next(i for i, entry in enumerate(entries) if entry is first)
+    behind = entries[place:]
+    return Cut(
+        kept=(*entries[:place], *(entry for entry in behind if stays(entry))),
+        dropped=tuple(entry for entry in behind if not stays(entry)),
+    )
+
+
+def stays(entry: Entry) -> bool:
+    """Tell whether a line behind a cut stays."""
+    return entry.kind is Kind.HEADER or entry.kind is Kind.TITLE

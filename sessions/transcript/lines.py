@@ -1,0 +1,87 @@
+"""Lines of a file on disk, from its end. A line ends with the newline byte and nothing else."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+FIRST_BLOCK = 64 * 1024
+BLOCK = 1 << 20
+
+
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[tuple[int, int]]:
+    """Open a file for reading; yield its descriptor and its size at that moment."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        yield descriptor, os.fstat(descriptor).st_size
+    finally:
+        os.close(descriptor)
+
+
+def read(descriptor: int, offset: int, size: int) -> bytes:
+    """Return ``size`` bytes from ``offset``; fewer only where the file ends."""
+    data = os.pread(descriptor, size, offset)
+    if len(data) == size or not data:
+        return data
+    return data + read(descriptor, offset + len(data), size - len(data))
+
+
+def backward(descriptor: int, end: int, *, block: int = FIRST_BLOCK) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines in front of ``end``, the last first, each with its offset and without its newline.
+
+    The first one yielded is what follows the last newline: empty if a line ends at ``end``. Reads grow from ``block``
+    to 1 MiB; memory is bounded by the longest line.
+    """
+    pieces: list[bytes] = []  # of the line whose start is not read yet, the last first
+    while end > 0:
+        start = max(0, end - block)
+        parts = read(descriptor, start, end - start).split(b"\n")
+        pieces.append(parts.pop())
+        if parts:
+            line = b"".join(reversed(pieces))
+            at = start + sum(map(len, parts)) + len(parts)
+            yield at, line
+            while len(parts) > 1:
+                line = parts.pop()
+                at -= len(line) + 1
+                yield at, line
+            pieces = parts
+        end, block = start, min(2 * block, BLOCK)
+    yield 0, b"".join(reversed(pieces))
+
+
+def unterminated(descriptor: int, size: int) -> tuple[int, bytes]:
+    """Return what follows the last newline and where it starts; empty if every line is ended."""
+    return next(backward(descriptor, size))
+
+
+def find_last(descriptor: int, end: int, needle: bytes) -> tuple[int, bytes] | None:
+    """Return the last line in front of ``end`` that holds ``needle``, with its offset and without its newline.
+
+    Far cheaper than splitting: lines without it are never copied.
+    """
+    overlap = len(needle) - 1
+    block, stop = FIRST_BLOCK, end
+    while stop > 0:
+        start = max(0, stop - block)
+        place = read(descriptor, start, min(stop + overlap, end) - start).rfind(needle)
+        if place >= 0:
+            return _line_around(descriptor, start + place, end)
+        stop, block = start, min(2 * block, BLOCK)
+    return None
+
+
+def _line_around(descriptor: int, place: int, end: int) -> tuple[int, bytes]:
+    start, before = unterminated(descriptor, place)
+    behind: list[bytes] = []
+    while place < end:
+        data = read(descriptor, place, min(FIRST_BLOCK, end - place))
+        head, newline, _ = data.partition(b"\n")
+        behind.append(head)
+        if newline or not data:
+            break
+        place += len(data)
+    return start, before + b"".join(behind)

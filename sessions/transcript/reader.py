@@ -1,0 +1,221 @@
+"""Reads transcripts: whole, in part, from the end. Never changes a byte, needs no lock, and no damage stops it.
+
+Every function opens the file itself and works on the file as it was opened; a rewrite meanwhile changes nothing for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from sessions.transcript import blocks, codec, collapse, cut, lines, scanning, turns
+from sessions.transcript.entry import Entry, Kind
+from sessions.transcript.outline import Finding, Outline, Prompt, Tail, Title
+from sessions.transcript.summaries import head, summary
+
+__all__ = [
+    "check",
+    "has_snapshots",
+    "head",
+    "last_title",
+    "lines_since",
+    "read_entries",
+    "read_history",
+    "read_prompt",
+    "read_view",
+    "scan",
+    "summary",
+    "survey_tail",
+    "torn_at",
+    "torn_tail",
+]
+
+Rule = Callable[[list[scanning.Place]], list[scanning.Place]]
+
+
+def scan(path: Path, *, deep: bool = True) -> Outline:
+    """Return what one streaming pass finds.
+
+    Memory is proportional to the number of prompts, plus the longest line; with a rollback event in the file (or,
+    deep, an ``after``) to the number of messages. A canonical assistant line is not parsed, and damage inside one not
+    noticed.
+
+    Args:
+        path: The transcript.
+        deep: Whether to look into assistant messages for compactions and file snapshots.
+    """
+    return scanning.scan(Path(path), deep=deep)
+
+
+def read_entries(path: Path, start: int = 0, end: int | None = None) -> Iterator[tuple[int, Entry]]:
+    """Yield the lines that start in ``[start, end)``, each with its offset. ``start`` is the start of a line.
+
+    A last line without a newline is yielded only if it is a complete object.
+    """
+    for offset, _, entry in scanning.every_line(Path(path), start, end):
+        yield offset, entry
+
+
+def read_prompt(path: Path, prompt: Prompt) -> str:
+    """Return the whole text of a prompt that a scan of the same file found."""
+    if not prompt.truncated:
+        return prompt.preview
+    with lines.opened(path) as (descriptor, _):
+        return turns.prompt_text(_entry_at(descriptor, prompt.offset, prompt.end))
+
+
+def read_view(path: Path) -> list[Entry]:
+    """Return the messages the model sees; see `collapse.model_view`.
+
+    Reads from the end and only as far back as the last compaction. Where a rollback event or an ``after`` comes into
+    it, the whole file is read, and of it only the messages of the view are kept.
+    """
+    behind: list[Entry] = []
+    compact: Entry | None = None
+    with lines.opened(path) as (descriptor, size):
+        for _, raw in lines.backward(descriptor, size):
+            entry = codec.decode(raw)
+            if entry.kind is Kind.ROLLBACK:
+                return list(_visible(path, collapse.model_view))
+            if entry.kind is not Kind.MESSAGE:
+                continue
+            if entry.is_compact:
+                compact = entry if compact is None else collapse.newer(entry, compact)
+            elif compact is not None:
+                break
+            else:
+                behind.append(entry)
+    if compact is not None and compact.after is not None:
+        return list(_visible(path, collapse.model_view))
+    behind.extend([] if compact is None else [compact])
+    behind.reverse()
+    return collapse.once(behind)
+
+
+def read_history(path: Path) -> Iterator[Entry]:
+    """Yield every visible message; see `collapse.history`.
+
+    Reads the file once for what is visible, which takes memory proportional to the number of messages, not their
+    size; then each message as it is asked for.
+    """
+    return _visible(path, collapse.history)
+
+
+def check(path: Path) -> Iterator[Finding]:
+    """Yield what is damaged, each line once. Unlike a scan this parses every line."""
+    for offset, _, entry in scanning.every_line(path):
+        if entry.kind is Kind.OPAQUE and entry.raw.strip():
+            yield scanning.opaque_finding(entry.raw, offset)
+    if (torn := torn_tail(path)) is not None:
+        yield scanning.torn_finding(torn[1], torn[0])
+
+
+def torn_tail(path: Path) -> tuple[int, bytes] | None:
+    """Return the incomplete last line and its offset; None if the last line is ended or a complete object."""
+    with lines.opened(path) as (descriptor, size):
+        return torn_at(descriptor, size)
+
+
+def torn_at(descriptor: int, size: int) -> tuple[int, bytes] | None:
+    """Return what `torn_tail` does, for an open file."""
+    offset, raw = lines.unterminated(descriptor, size)
+    if not raw or codec.decode(raw).kind is not Kind.OPAQUE:
+        return None
+    return offset, raw
+
+
+def last_title(descriptor: int, size: int) -> Title | None:
+    """Return the last title line of an open file, from its end."""
+    end = size
+    while (found := lines.find_last(descriptor, end, b'"custom-title"')) is not None:
+        end, raw = found
+        entry = codec.decode(raw)
+        if entry.kind is Kind.TITLE:
+            return Title(entry.title or "", raw, end, min(end + len(raw) + 1, size))
+    return None
+
+
+def survey_tail(path: Path, place: int) -> Tail:
+    """Return what a cut in front of byte ``place``, the start of a line, would remove.
+
+    Streams over what lies behind the cut, and looks in front of it only for the originals of what a compaction said
+    again.
+    """
+    kept = bytearray()
+    removed: set[str] = set()
+    copies: set[str] = set()  # said behind a compact message, not seen behind the cut before it
+    compacted = False
+    size = place
+    for _, size, entry in scanning.every_line(Path(path), place):  # noqa: B007 - the last end is the size
+        if cut.stays(entry):
+            kept += entry.raw + b"\n"
+        elif entry.kind is Kind.MESSAGE and entry.id is not None:
+            compacted = compacted or entry.is_compact
+            if entry.id not in removed and compacted and not entry.is_compact:
+                copies.add(entry.id)
+            else:
+                removed.add(entry.id)
+    with lines.opened(path) as (descriptor, size):
+        originals = _said_before(descriptor, place, copies) if copies else set()
+    return Tail(removed_messages=len(removed | copies - originals), kept=bytes(kept), size=size)
+
+
+def _said_before(descriptor: int, place: int, copies: set[str]) -> set[str]:
+    """Return which of ``copies`` have their original in front of ``place``.
+
+    A compaction says the last rounds again, so the originals are the last messages there: the first that is not among
+    them ends the search. Only a rollback event, behind which other messages may be the last visible ones, makes it go
+    on.
+    """
+    found: set[str] = set()
+    hidden = False
+    for _, raw in lines.backward(descriptor, place):
+        entry = codec.decode(raw)
+        if entry.kind is Kind.ROLLBACK:
+            hidden = True
+        if entry.kind is not Kind.MESSAGE or entry.is_compact:
+            continue
+        if entry.id in copies:
+            found.add(entry.id)
+        elif not hidden:
+            break
+        if found == copies:
+            break
+    return found
+
+
+def _visible(path: Path, rule: Rule) -> Iterator[Entry]:
+    places = rule(list(scanning.places_in(scanning.every_line(path))))
+    with lines.opened(path) as (descriptor, _):
+        for place in places:
+            yield _entry_at(descriptor, place.offset, place.end)
+
+
+def _entry_at(descriptor: int, offset: int, end: int) -> Entry:
+    return codec.decode(lines.read(descriptor, offset, end - offset).removesuffix(b"\n"))
+
+
+def has_snapshots(path: Path, start: int) -> bool:
+    """Tell whether another agent's file snapshots may lie behind byte ``start``; reads bytes, parses nothing."""
+    needle = b'"file_history"'
+    with lines.opened(path) as (descriptor, size):
+        while start < size:
+            block = lines.read(descriptor, start, min(lines.BLOCK, size - start))
+            if needle in block:
+                return True
+            start += max(len(block) - len(needle) + 1, 1) if len(block) == lines.BLOCK else len(block)
+    return False
+
+
+def lines_since(path: Path, start: int) -> tuple[bytes, bytes]:
+    """Split what was appended behind byte ``start``, the start of a line, by whether it belongs to a turn.
+
+    Returns:
+        ``(session's, turns')``: title, header and unknown lines and notices of tasks; and all other messages and events.
+        Together they are all lines behind ``start``, each once, in order, each with its newline.
+    """
+    stays, turned = bytearray(), bytearray()
+    for _, entry in read_entries(path, start):
+        of_a_turn = entry.kind is Kind.ROLLBACK or (entry.kind is Kind.MESSAGE and not blocks.is_notice(entry))
+        (turned if of_a_turn else stays).extend(entry.raw + b"\n")
+    return bytes(stays), bytes(turned)

@@ -1,0 +1,263 @@
+"""One streaming pass over a transcript. Most of its bytes are assistant messages, and most of those need no parsing."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from sessions.transcript import blocks, codec, collapse, turns
+from sessions.transcript.entry import Entry, Kind
+from sessions.transcript.outline import Finding, ForeignSnapshot, Header, Outline, Prompt, Title
+
+PREVIEW_CHARACTERS = 1_000
+MAX_FINDINGS = 100
+BUFFER = 1 << 20
+
+# The order of keys every writer of this format uses. A line that starts like this is an assistant message; nobody has
+# to read on, unless for what is searched for by name. A spelling with escapes would be missed, and no serialiser
+# makes it.
+_ASSISTANT = re.compile(rb'\{"timestamp":"[^"\\]*","id":"[^"\\]*","role":"assistant",').match
+_COMPACT, _COMPRESS, _FILES = b'"compact"', b'"compress"', b'"file_history"'
+
+
+class Place(NamedTuple):
+    """What the rules of `collapse` need to know of a line, and where it lies; ``prompt`` is set for a prompt."""
+
+    kind: Kind
+    id: str | None
+    timestamp: str | None
+    is_compact: bool
+    after: str | None
+    hides_from: str | None
+    offset: int
+    end: int
+    prompt: Prompt | None
+
+
+class NeedsEveryLineError(Exception):
+    """A pass with short cuts cannot answer: a rollback event or ``after`` names a message it may have passed over."""
+
+
+class Scan:
+    """What a pass has found so far. Give it lines in order; ``deep`` also collects compactions and file snapshots."""
+
+    def __init__(self, *, deep: bool) -> None:
+        self.deep = deep
+        self.header: Header | None = None
+        self.title: Title | None = None
+        self.findings: list[Finding] = []
+        self.snapshots: list[ForeignSnapshot] = []
+        self.prompts: dict[str, Prompt] = {}
+        self.compactions: list[int] = []
+        self.in_view: set[str] = set()
+        self._opaque = 0
+        self._snapshot_keys: set[tuple[object, ...]] = set()
+        self._last_compact: Entry | None = None  # None as soon as a message follows it
+
+    def note(self, entry: Entry, offset: int, end: int) -> None:
+        """Take in everything about a line that does not depend on what is visible."""
+        match entry.kind:
+            case Kind.HEADER if self.header is None:
+                self.header = header_of(entry, offset)
+            case Kind.TITLE:
+                self.title = Title(entry.title or "", entry.raw, offset, end)
+            case Kind.OPAQUE if entry.raw.strip():
+                self._note_opaque(entry, offset)
+            case Kind.MESSAGE if self.deep:
+                for key, snapshot in blocks.snapshots_of(entry, offset):
+                    if key not in self._snapshot_keys:
+                        self._snapshot_keys.add(key)
+                        self.snapshots.append(snapshot)
+
+    def pass_message(self, entry: Entry, offset: int, end: int) -> None:
+        """Take in a message in a file where nothing is hidden.
+
+        Raises:
+            NeedsEveryLineError: Something is hidden, or a compact message keeps a part of the view.
+        """
+        if entry.kind is Kind.ROLLBACK or (self.deep and entry.after is not None and entry.is_compact):
+            raise NeedsEveryLineError
+        if entry.kind is not Kind.MESSAGE:
+            return
+        if entry.is_compact:
+            if self.deep:
+                self._pass_compact(entry, offset)
+            return
+        self._last_compact = None
+        if turns.is_prompt(entry) and entry.id is not None:
+            self.in_view.add(entry.id)
+            if entry.id not in self.prompts:
+                self.prompts[entry.id] = prompt_of(entry, offset, end)
+
+    def pass_over(self) -> None:
+        """Take in that an assistant message without a summary was passed over."""
+        self._last_compact = None
+
+    def conclude(self, places: Iterable[Place]) -> None:
+        """Derive from notes on all messages and rollback events what depends on what is visible."""
+        places = list(places)
+        shown = collapse.messages(places)
+        for place in shown:
+            if place.prompt is not None:
+                self.prompts.setdefault(place.prompt.id, place.prompt)
+        if self.deep:
+            self.compactions = [place.offset for place in shown if place.is_compact]
+            self.in_view = {place.prompt.id for place in collapse.model_view(places) if place.prompt is not None}
+
+    def outline(self, path: Path, size: int, inode: int) -> Outline:
+        """Return the result."""
+        if self._opaque > MAX_FINDINGS:
+            more = self._opaque - MAX_FINDINGS
+            self.findings.append(Finding("opaque_line", f"{more} more lines cannot be read", "kept"))
+        return Outline(
+            path=path,
+            size=size,
+            inode=inode,
+            header=self.header,
+            prompts=tuple(self.prompts.values()),
+            compactions=tuple(self.compactions),
+            in_view=frozenset(self.in_view) if self.deep else frozenset(),
+            title=self.title,
+            snapshots=tuple(self.snapshots),
+            findings=tuple(self.findings),
+        )
+
+    def _note_opaque(self, entry: Entry, offset: int) -> None:
+        self._opaque += 1
+        if self._opaque <= MAX_FINDINGS:
+            self.findings.append(opaque_finding(entry.raw, offset))
+
+    def _pass_compact(self, entry: Entry, offset: int) -> None:
+        if self._last_compact is None:
+            self.compactions.append(offset)
+            self._last_compact = entry
+        elif collapse.newer(self._last_compact, entry) is entry:
+            self.compactions[-1] = offset
+            self._last_compact = entry
+        self.in_view.clear()
+
+
+def scan(path: Path, *, deep: bool) -> Outline:
+    """See `reader.scan`."""
+    try:
+        return _scan_with_short_cuts(path, deep=deep)
+    except NeedsEveryLineError:
+        return _scan_every_line(path, deep=deep)
+
+
+def places_in(lines: Iterable[tuple[int, int, Entry]]) -> Iterator[Place]:
+    """Yield notes on the messages and rollback events among ``lines``."""
+    for offset, end, entry in lines:
+        if entry.kind is Kind.MESSAGE or entry.kind is Kind.ROLLBACK:
+            yield Place(
+                kind=entry.kind,
+                id=entry.id,
+                timestamp=entry.timestamp,
+                is_compact=entry.is_compact,
+                after=entry.after,
+                hides_from=entry.hides_from,
+                offset=offset,
+                end=end,
+                prompt=prompt_of(entry, offset, end) if turns.is_prompt(entry) else None,
+            )
+
+
+def every_line(
+    path: Path, start: int = 0, end: int | None = None, *, buffer: int = BUFFER
+) -> Iterator[tuple[int, int, Entry]]:
+    """Yield every line that starts in the range: offset, end, entry. A torn last line is not yielded."""
+    with path.open("rb", buffering=buffer) as file:
+        offset = file.seek(start)
+        for line in file:
+            if end is not None and offset >= end:
+                return
+            behind = offset + len(line)
+            if line.endswith(b"\n"):
+                yield offset, behind, codec.decode(line[:-1])
+            elif (entry := codec.decode(line)).kind is not Kind.OPAQUE:
+                yield offset, behind, entry
+            offset = behind
+
+
+def header_of(entry: Entry, offset: int) -> Header:
+    """Return what a header line says; the older spelling says less."""
+    data = entry.data or {}
+    workdir, created, branch = (data.get(key) for key in ("workdir", "createdAt", "gitBranch"))
+    return Header(
+        raw=entry.raw,
+        offset=offset,
+        workdir=workdir if isinstance(workdir, str) else None,
+        created_at=created if isinstance(created, str) else None,
+        git_branch=branch if isinstance(branch, str) else None,
+    )
+
+
+def prompt_of(entry: Entry, offset: int, end: int) -> Prompt:
+    """Return a note on a prompt; the caller has seen that it is one."""
+    text = turns.prompt_text(entry)
+    return Prompt(
+        id=entry.id or "",
+        offset=offset,
+        end=end,
+        timestamp=entry.timestamp,
+        preview=text[:PREVIEW_CHARACTERS],
+        truncated=len(text) > PREVIEW_CHARACTERS,
+    )
+
+
+def opaque_finding(raw: bytes, offset: int) -> Finding:
+    """Return what there is to say about a line that cannot be read."""
+    what = "is all NUL bytes" if not raw.strip(b"\0") else "cannot be read"
+    return Finding("opaque_line", f"the line at byte {offset} ({len(raw)} bytes) {what}", "kept", offset)
+
+
+def torn_finding(raw: bytes, offset: int, action: str = "ignored") -> Finding:
+    """Return what there is to say about a last line that was not written to its end."""
+    return Finding("torn_tail", f"the last line, at byte {offset} ({len(raw)} bytes), is incomplete", action, offset)
+
+
+def _scan_with_short_cuts(path: Path, *, deep: bool) -> Outline:
+    found = Scan(deep=deep)
+    is_assistant = _ASSISTANT
+    offset = 0
+    with path.open("rb", buffering=BUFFER) as file:
+        inode = os.fstat(file.fileno()).st_ino
+        for line in file:
+            start = offset
+            offset += len(line)
+            if (
+                is_assistant(line) is not None
+                and not (deep and (_COMPACT in line or _FILES in line or _COMPRESS in line))
+                and line[-1] == 10  # an unended line is looked at whole
+            ):
+                found.pass_over()
+                continue
+            entry = codec.decode(line[:-1] if line[-1] == 10 else line)
+            if entry.kind is Kind.OPAQUE and line[-1] != 10:
+                found.findings.append(torn_finding(line, start))
+                continue
+            found.note(entry, start, offset)
+            found.pass_message(entry, start, offset)
+    return found.outline(path, offset, inode)
+
+
+def _scan_every_line(path: Path, *, deep: bool) -> Outline:
+    found = Scan(deep=deep)
+    places: list[Place] = []
+    offset = 0
+    with path.open("rb", buffering=BUFFER) as file:
+        inode = os.fstat(file.fileno()).st_ino
+        for line in file:
+            start = offset
+            offset += len(line)
+            entry = codec.decode(line.removesuffix(b"\n"))
+            if entry.kind is Kind.OPAQUE and line[-1] != 10:
+                found.findings.append(torn_finding(line, start))
+                continue
+            found.note(entry, start, offset)
+            places.extend(places_in([(start, offset, entry)]))
+    found.conclude(places)
+    return found.outline(path, offset, inode)
