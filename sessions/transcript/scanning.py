@@ -16,11 +16,11 @@ PREVIEW_CHARACTERS = 1_000
 MAX_FINDINGS = 100
 BUFFER = 1 << 20
 
-# The order of keys every writer of this format uses. A line that starts like this is an assistant message; nobody has
-# to read on, unless for what is searched for by name. A spelling with escapes would be missed, and no serialiser
-# makes it.
+# The keys and the spacing every writer of this format uses. A line that starts like this is an assistant message; nobody
+# has to read on, unless it holds what is searched for by name. These needles are the fastest that miss nothing: the search
+# skips further the longer a needle is, and costs more than all the rest of the pass.
 _ASSISTANT = re.compile(rb'\{"timestamp":"[^"\\]*","id":"[^"\\]*","role":"assistant",').match
-_COMPACT, _COMPRESS, _FILES = b'"compact"', b'"compress"', b'"file_history"'
+_COMPACT, _FILES = b'"type":"comp', b'"type":"file_history"'
 
 
 class Place(NamedTuple):
@@ -230,7 +230,7 @@ def _scan_with_short_cuts(path: Path, *, deep: bool) -> Outline:
             offset += len(line)
             if (
                 is_assistant(line) is not None
-                and not (deep and (_COMPACT in line or _FILES in line or _COMPRESS in line))
+                and not (deep and (_COMPACT in line or _FILES in line))
                 and line[-1] == 10  # an unended line is looked at whole
             ):
                 found.pass_over()
