@@ -23,6 +23,7 @@ from sessions.rewind.policy import refuse_conflicts
 from sessions.rewind.targets import Reference, Target, resolve
 from sessions.rewind.timeline import Timeline, Touch
 from sessions.rewind.worktree import Worktree
+from sessions.subagents.scope import unstopped
 from sessions.transcript import reader, titles
 from sessions.transcript.outline import Outline, Tail
 from sessions.transcript.scanning import Follower
@@ -120,7 +121,10 @@ class Rewinder:
             removed_messages=tail.removed_messages if tail else 0,
             files=tuple(files.verdicts),
             conflicts=tuple(files.conflicts),
-            gaps=self._gaps(timeline, target) if options.scope != "conversation" else (),
+            gaps=(
+                *(self._gaps(timeline, target) if options.scope != "conversation" else ()),
+                *(Gap("background_task", (), target.id, task) for task in (unstopped(tail) if tail else ())),
+            ),
             paths=options.paths,
             basis=_Basis((outline.inode, outline.size), files, target, tail),
         )
