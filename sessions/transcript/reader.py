@@ -236,7 +236,7 @@ def lines_since(path: Path, start: int) -> tuple[bytes, bytes]:
     """Split what was appended behind byte ``start``, the start of a line, by whether it belongs to a turn.
 
     Returns:
-        ``(session's, turns')``: title, header and unknown lines and notices of tasks; and all other messages and events.
+        ``(session's, turns')``: title, header and unknown lines and notices of tasks; all other messages and events.
         Together they are all lines behind ``start``, each once, in order, each with its newline.
     """
     stays, turned = bytearray(), bytearray()

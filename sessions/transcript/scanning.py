@@ -18,8 +18,8 @@ MAX_FINDINGS = 100
 BUFFER = 1 << 20
 
 # The keys and the spacing every writer of this format uses. A line that starts like this is an assistant message; nobody
-# has to read on, unless it holds what is searched for by name. These needles are the fastest that miss nothing: the search
-# skips further the longer a needle is, and costs more than all the rest of the pass.
+# has to read on, unless it holds what is searched for by name. These needles are the fastest that miss nothing: the
+# search skips further the longer a needle is, and costs more than all the rest of the pass.
 _ASSISTANT = re.compile(rb'\{"timestamp":"[^"\\]*","id":"[^"\\]*","role":"assistant",').match
 _COMPACT, _FILES = b'"type":"comp', b'"type":"file_history"'
 
