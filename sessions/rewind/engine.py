@@ -31,7 +31,7 @@ from dataclasses import dataclass, replace
 from types import FrameType
 
 from sessions import files
-from sessions.errors import IncompleteError
+from sessions.errors import IncompleteError, StaleError
 from sessions.rewind.journal import Cut, Journal, Record
 from sessions.rewind.judge import Change
 from sessions.rewind.log import CaptureLog
@@ -84,6 +84,7 @@ class Engine:
             splice: What happens to the transcript; None leaves it alone.
 
         Raises:
+            StaleError: A file changed since it was examined; nothing was changed.
             OSError: It could not be done; everything is as it was.
             IncompleteError: It could not be done and not be put back; ``sessions check`` finishes it.
         """
@@ -138,8 +139,13 @@ class Engine:
         if not isinstance(expected, Content):
             return change
         offset = os.lseek(fd, 0, os.SEEK_CUR)
-        with self._worktree.reading(change.path) as source:
-            found = read_content(source, copy_to=fd)
+        try:
+            with self._worktree.reading(change.path) as source:
+                found = read_content(source, copy_to=fd)
+        except (FileNotFoundError, OutsideError):
+            raise StaleError(f"{change.path} changed meanwhile") from None
+        if not same(found, expected):
+            raise StaleError(f"{change.path} changed meanwhile")
         return replace(change, before=Image(found, Payload(place, offset, found.size)))
 
     def _stage_tails(self, splice: Splice, fd: int, place: str) -> Cut:

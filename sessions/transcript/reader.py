@@ -6,6 +6,7 @@ Every function opens the file itself and works on the file as it was opened; a r
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from sessions.transcript import blocks, codec, collapse, cut, lines, scanning, turns
@@ -138,26 +139,50 @@ def last_title(descriptor: int, size: int) -> Title | None:
 def survey_tail(path: Path, place: int) -> Tail:
     """Return what a cut in front of byte ``place``, the start of a line, would remove.
 
-    Streams over what lies behind the cut, and looks in front of it only for the originals of what a compaction said
-    again.
+    Streams over what lies behind the cut, and looks in front of it only for the header and for the originals of what a
+    compaction said again.
     """
-    kept = bytearray()
-    removed: set[str] = set()
-    copies: set[str] = set()  # said behind a compact message, not seen behind the cut before it
-    compacted = False
+    found = _Behind(has_header=(first := head(path)) is not None and first.offset < place)
     size = place
     for _, size, entry in scanning.every_line(Path(path), place):  # noqa: B007 - the last end is the size
-        if cut.stays(entry):
-            kept += entry.raw + b"\n"
-        elif entry.kind is Kind.MESSAGE and entry.id is not None:
-            compacted = compacted or entry.is_compact
-            if entry.id not in removed and compacted and not entry.is_compact:
-                copies.add(entry.id)
-            else:
-                removed.add(entry.id)
+        found.take(entry)
     with lines.opened(path) as (descriptor, size):
-        originals = _said_before(descriptor, place, copies) if copies else set()
-    return Tail(removed_messages=len(removed | copies - originals), kept=bytes(kept), size=size)
+        originals = _said_before(descriptor, place, found.copies) if found.copies else set()
+    return Tail(
+        removed_messages=len(found.removed | found.copies - originals),
+        kept=bytes(found.kept),
+        size=size,
+        tasks_started=tuple(found.started),
+        tasks_ended=frozenset(found.ended),
+    )
+
+
+@dataclass(slots=True)
+class _Behind:
+    """What was met behind a cut; a transcript keeps one header, the first."""
+
+    has_header: bool
+    kept: bytearray = field(default_factory=bytearray)
+    removed: set[str] = field(default_factory=set)
+    copies: set[str] = field(default_factory=set)  # said behind a compact message, not seen behind the cut before it
+    compacted: bool = False
+    started: dict[str, None] = field(default_factory=dict)
+    ended: set[str] = field(default_factory=set)
+
+    def take(self, entry: Entry) -> None:
+        if cut.stays(entry):
+            if entry.kind is Kind.HEADER and self.has_header:
+                return
+            self.has_header = self.has_header or entry.kind is Kind.HEADER
+            self.kept += entry.raw + b"\n"
+        elif entry.kind is Kind.MESSAGE and entry.id is not None:
+            self.compacted = self.compacted or entry.is_compact
+            if entry.id not in self.removed and self.compacted and not entry.is_compact:
+                self.copies.add(entry.id)
+            else:
+                self.removed.add(entry.id)
+                self.started.update(dict.fromkeys(blocks.tasks_started(entry)))
+            self.ended.update(blocks.tasks_ended(entry))
 
 
 def _said_before(descriptor: int, place: int, copies: set[str]) -> set[str]:
@@ -211,7 +236,7 @@ def lines_since(path: Path, start: int) -> tuple[bytes, bytes]:
     """Split what was appended behind byte ``start``, the start of a line, by whether it belongs to a turn.
 
     Returns:
-        ``(session's, turns')``: title, header and unknown lines and notices of tasks; and all other messages and events.
+        ``(session's, turns')``: title, header and unknown lines and notices of tasks; all other messages and events.
         Together they are all lines behind ``start``, each once, in order, each with its newline.
     """
     stays, turned = bytearray(), bytearray()
