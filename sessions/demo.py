@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import stat
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sessions.picker import words
@@ -18,6 +16,9 @@ from sessions.store import SessionStore
 from sessions.transcript.messages import assistant_message
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
     from sessions.session import Session
 
 TITLE = "A greeting in four steps"
@@ -62,7 +63,11 @@ def tell(demo: Demo) -> Iterator[Line]:
         yield from _head(f"The session {TITLE!r} has these prompts")
         for each in session.checkpoints():
             lines = words.changed_lines(each.insertions, each.deletions)
-            yield ("", f"  {each.index}  {each.prompt:<46}"), ("dim", f"{words.count(len(each.files), 'file')}  "), *lines
+            yield (
+                ("", f"  {each.index}  {each.prompt:<50}"),
+                ("dim", f"{words.count(len(each.files), 'file'):<9}"),
+                *lines,
+            )
             if each.compacted:
                 yield (("mark", "     ⊟ compacted here: the model sees a summary of the above"),)
         before = files_of(demo.project)
@@ -85,6 +90,15 @@ def tell(demo: Demo) -> Iterator[Line]:
         yield from _listing(after)
         same = "byte and mode the same as before the rewind" if after == before else "NOT the same as before the rewind"
         yield (("strong" if after == before else "warn", f"  {same}"),)
+
+
+def rehearse(demo: Demo) -> dict[str, object]:
+    """Do what :func:`tell` tells; return where it lies, the plan and both reports in their JSON shapes."""
+    with SessionStore(demo.root).open(demo.session_id) as session:
+        plan = session.plan_rewind(TARGET)
+        report, undo = session.rewind(plan), session.undo_rewind()
+    said = {"plan": plan.to_json(), "report": report.to_json(), "undo": undo.to_json()}
+    return {"session": demo.session_id, "root": str(demo.root), "project": str(demo.project), **said}
 
 
 def places(demo: Demo) -> Iterator[Line]:
@@ -118,7 +132,7 @@ def _play(session: Session, project: Path) -> None:
             _write(greet, b'import sys\n\nfor name in sys.argv[1:] or ["you"]:\n    print(f"hello, {name}")\n')
         session.append(assistant_message("It now greets everybody on its command line."))
     session.compact(summary="A program greets people by name; it has a readme, a logo and a script that runs it.")
-    with session.begin_turn("The readme is wrong now: delete it, and say goodbye too") as turn:
+    with session.begin_turn("The readme is wrong: delete it. Say goodbye, too") as turn:
         with turn.edit("README.md", "greet.py"):
             readme.unlink()
             _write(greet, greet.read_bytes() + b'    print(f"goodbye, {name}")\n')

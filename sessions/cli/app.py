@@ -23,13 +23,16 @@ import io
 import os
 import sys
 import traceback
-from collections.abc import Sequence
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 import click
 
 from sessions.cli import options, output
 from sessions.errors import SessionsError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 COMMANDS = {
     "list": "List the sessions of this project, the one touched last first.",
@@ -49,17 +52,17 @@ BUG, USAGE, SYSTEM, CANCELLED = 1, 2, 7, 130
 class _LateCommands(click.Group):
     """Loads the module of a command when it is run; the help of the group loads none."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - likewise
         if cmd_name not in COMMANDS:
             return None
         command = import_module(f"sessions.cli.{cmd_name}").command
         assert isinstance(command, click.Command)
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - likewise
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
@@ -88,30 +91,32 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    as_json = "--json" in arguments
     try:
         with group.make_context("sessions", arguments) as context:
             group.invoke(context)
         sys.stdout.flush()
     except click.exceptions.Exit as end:
         return end.exit_code
-    except click.ClickException as error:
-        return output.failure(USAGE, "usage", _usage(error), as_json=as_json)
-    except (click.Abort, KeyboardInterrupt, EOFError):
-        return output.failure(CANCELLED, "cancelled", "cancelled; nothing was changed", as_json=as_json)
-    except SessionsError as error:
-        return output.failure(error.exit_code, error.code, error.message, error.details, as_json=as_json)
     except BrokenPipeError:
         raise
-    except OSError as error:
-        name = errno.errorcode.get(error.errno or 0)
-        return output.failure(SYSTEM, "os_error", _system(error), {"errno": name}, as_json=as_json)
-    except Exception as bug:  # noqa: BLE001 - the last resort has to take everything
-        if os.environ.get("SESSIONS_DEBUG"):
-            traceback.print_exc()
-        said = f"this is a bug: {type(bug).__name__}: {bug}; SESSIONS_DEBUG=1 shows where"
-        return output.failure(BUG, "bug", said, as_json=as_json)
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the last resort has to take everything
+        return output.failure(_said(error), as_json="--json" in arguments)
     return 0
+
+
+def _said(error: BaseException) -> output.Failure:
+    match error:
+        case click.Abort() | KeyboardInterrupt() | EOFError():
+            return output.Failure(CANCELLED, "cancelled", "cancelled; nothing was changed")
+        case click.ClickException():
+            return output.Failure(USAGE, "usage", _usage(error))
+        case SessionsError():
+            return output.Failure(error.exit_code, error.code, error.message, error.details)
+        case OSError():
+            return output.Failure(SYSTEM, "os_error", _system(error), {"errno": errno.errorcode.get(error.errno or 0)})
+    if os.environ.get("SESSIONS_DEBUG"):
+        traceback.print_exception(error)
+    return output.Failure(BUG, "bug", f"this is a bug: {type(error).__name__}: {error}; SESSIONS_DEBUG=1 shows where")
 
 
 def _finish(code: int) -> int:

@@ -27,7 +27,7 @@ def command(context: click.Context, reference: str | None, *, dry_run: bool, as_
     store = options.store()
     checked = _looked_at(store, reference) if dry_run else store.check(reference)
     if as_json:
-        output.json([each.to_json() for each in checked])
+        output.structured([each.to_json() for each in checked])
     else:
         output.lines(render.check_lines(checked))
     if any(each.findings for each in checked):

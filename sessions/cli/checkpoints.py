@@ -21,7 +21,7 @@ def command(reference: str, *, as_json: bool) -> None:
         output.warn_findings(session.findings)
         found = session.checkpoints()
     if as_json:
-        output.json([render.checkpoint_json(each) for each in found])
+        output.structured([render.checkpoint_json(each) for each in found])
         return
     if not found:
         output.text("this session has no prompts to go back to", error_stream=True)

@@ -12,7 +12,9 @@ from sessions.picker.words import count
 
 @click.command("compact")
 @options.reference
-@click.option("--summary", required=True, metavar="TEXT", help="What stands for the conversation so far; - reads stdin.")
+@click.option(
+    "--summary", required=True, metavar="TEXT", help="What stands for the conversation so far; - reads stdin."
+)
 @click.option("--keep-rounds", type=click.IntRange(min=0), default=2, show_default=True, metavar="N",
               help="How many of the last rounds with the model stay word by word.")  # fmt: skip
 @options.dry_run
@@ -35,9 +37,11 @@ def command(reference: str, summary: str, keep_rounds: int, *, dry_run: bool, as
         else:
             done = session.compact(summary=summary, keep_rounds=keep_rounds)
     if as_json:
-        output.json({**done.to_json(), "dry_run": True} if dry_run else done.to_json())
+        output.structured({**done.to_json(), "dry_run": True} if dry_run else done.to_json())
     elif not done.compacted:
         output.text("nothing to compact: the summary would not make it shorter")
     else:
         kept, verb = count(done.kept_messages, "message"), "would be compacted" if dry_run else "compacted"
-        output.text(f"{verb}: {kept} kept word by word; about {done.tokens_before} tokens before, {done.tokens_after} after")
+        output.text(
+            f"{verb}: {kept} kept word by word; about {done.tokens_before} tokens before, {done.tokens_after} after"
+        )

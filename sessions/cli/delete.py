@@ -36,6 +36,6 @@ def command(reference: str, *, dry_run: bool, yes: bool, as_json: bool) -> None:
     if not dry_run:
         store.delete(session_id)
     if as_json:
-        output.json({"session": session_id, "path": str(path), "deleted": not dry_run, "dry_run": dry_run})
+        output.structured({"session": session_id, "path": str(path), "deleted": not dry_run, "dry_run": dry_run})
     elif not dry_run:
         output.text("deleted")

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     type=click.Path(file_okay=False, path_type=Path),
     help="Where to make it: a new or empty directory.  [default: a temporary one]",
 )
-def command(directory: Path | None) -> None:
+@options.as_json
+def command(directory: Path | None, *, as_json: bool) -> None:
     """Make a small project with a session, and rewind it.
 
     On a terminal the picker opens; choose a prompt. Else it goes back to the second prompt, shows what that did, and
@@ -37,6 +38,9 @@ def command(directory: Path | None) -> None:
     else:
         directory.mkdir(parents=True, exist_ok=True)
     made = demo.build(directory.resolve())
+    if as_json:
+        output.structured(demo.rehearse(made))
+        return
     output.lines(demo.places(made))
     if options.on_terminal():
         _pick(made)
@@ -47,7 +51,7 @@ def command(directory: Path | None) -> None:
 
 def _pick(made: Demo) -> None:
     from sessions.picker import pick_rewind  # noqa: PLC0415 - only on a terminal
-    from sessions.store import SessionStore  # noqa: PLC0415
+    from sessions.store import SessionStore  # noqa: PLC0415 - as above
 
     with SessionStore(made.root).open(made.session_id) as session:
         plan = pick_rewind(session)
@@ -63,11 +67,13 @@ def _pick(made: Demo) -> None:
 def _go_on(made: Demo) -> None:
     from sessions.demo import TARGET, TITLE  # noqa: PLC0415 - as above
 
-    root = str(made.root)
     commands = [
-        ("sessions", "checkpoints", TITLE, "--root", root),
-        ("sessions", "rewind", TITLE, "--root", root),
-        ("sessions", "rewind", TITLE, "--to", str(TARGET), "--root", root),
-        ("sessions", "undo", TITLE, "--root", root),
+        output.command(*words, root=made.root)
+        for words in (
+            ("checkpoints", TITLE),
+            ("rewind", TITLE),
+            ("rewind", TITLE, "--to", str(TARGET)),
+            ("undo", TITLE),
+        )
     ]
-    output.lines([(), (("title", "To go on by hand"),), *((("", f"  {output.pasteable(each)}"),) for each in commands)])
+    output.lines([(), (("title", "To go on by hand"),), *((("", f"  {each}"),) for each in commands)])

@@ -19,10 +19,11 @@ def command(search: str | None, limit: int | None, *, everywhere: bool, as_json:
     A line is: the beginning of the id, when it was last active, the git branch, the size of the model's context in
     tokens, and the title, else the beginning of the first prompt.
     """
-    scope = "all" if everywhere else "project"
-    rows = [] if limit == 0 else options.store().list(scope=scope, search=search, limit=limit)
+    rows = (
+        [] if limit == 0 else options.store().list(scope="all" if everywhere else "project", search=search, limit=limit)
+    )
     if as_json:
-        output.json([row.to_json() for row in rows])
+        output.structured([row.to_json() for row in rows])
         return
     if not rows:
         hint = "" if everywhere else "; --all shows those of other directories"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
 from sessions import clock
 from sessions.picker import words
@@ -19,6 +18,9 @@ from sessions.transcript.messages import (
     TextBlock,
     ToolBlock,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _RESULT_LINES = 12
 _PARAMETER_CHARACTERS = 500
@@ -57,7 +59,9 @@ def _block(block: Block) -> Iterator[Line]:
 
 
 def _tool(block: ToolBlock) -> Iterator[Line]:
-    ended = {None: "", True: " · ok", False: " · failed"}[block.success] if block.stage == "end" else f" · {block.stage}"
+    ended = (
+        {None: "", True: " · ok", False: " · failed"}[block.success] if block.stage == "end" else f" · {block.stage}"
+    )
     parameters = visible(block.parameters[:_PARAMETER_CHARACTERS], keep="")
     more = "…" if len(block.parameters) > _PARAMETER_CHARACTERS else ""
     yield (("restore", visible(block.name, keep="")), ("", f" {parameters}{more}"), ("dim", ended))

@@ -6,7 +6,7 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import click
@@ -16,19 +16,21 @@ from sessions.picker.text import Line, plain, visible
 from sessions.transcript import codec
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
     from sessions.rewind.plan import Gap
     from sessions.transcript.outline import Finding
 
-_STYLES: dict[str, dict[str, object]] = {
-    "title": {"bold": True},
-    "strong": {"bold": True},
-    "dim": {"fg": "bright_black"},
-    "mark": {"fg": "magenta"},
-    "add": {"fg": "green"},
-    "remove": {"fg": "red"},
-    "restore": {"fg": "cyan"},
-    "warn": {"fg": "yellow", "bold": True},
+_COLOURS = {
+    "dim": "bright_black",
+    "mark": "magenta",
+    "add": "green",
+    "remove": "red",
+    "restore": "cyan",
+    "warn": "yellow",
 }
+_BOLD = frozenset({"title", "strong", "warn"})
 
 
 def lines(texts: Iterable[Line], *, error_stream: bool = False) -> None:
@@ -36,8 +38,8 @@ def lines(texts: Iterable[Line], *, error_stream: bool = False) -> None:
     stream = sys.stderr if error_stream else sys.stdout
     coloured = stream.isatty() and not os.environ.get("NO_COLOR")
     for line in texts:
-        text = "".join(click.style(part, **_STYLES.get(style, {})) for style, part in line) if coloured else plain(line)  # type: ignore[arg-type]
-        click.echo(text.rstrip() if not coloured else text, file=stream, color=coloured)
+        shown = "".join(_styled(style, part) for style, part in line) if coloured else plain(line).rstrip()
+        click.echo(shown, file=stream, color=coloured)
 
 
 def text(said: str, *, error_stream: bool = False) -> None:
@@ -45,7 +47,7 @@ def text(said: str, *, error_stream: bool = False) -> None:
     lines([(("", said),)], error_stream=error_stream)
 
 
-def json(value: object) -> None:
+def structured(value: object) -> None:
     """Print ``value`` as one line of JSON in UTF-8, whatever strings it holds."""
     json_bytes(codec.dumps(value))
 
@@ -53,7 +55,7 @@ def json(value: object) -> None:
 def json_bytes(raw: bytes) -> None:
     """Print a line of JSON that is encoded already."""
     sys.stdout.flush()
-    click.get_binary_stream("stdout").write(raw + b"\n")
+    sys.stdout.buffer.write(raw + b"\n")
 
 
 def columns() -> int:
@@ -89,28 +91,44 @@ def ask(question: str, *, error_stream: bool = False) -> None:
     click.confirm(question, default=False, abort=True, err=error_stream)
 
 
-def failure(
-    code: int, word: str, message: str, details: Mapping[str, object] | None = None, *, as_json: bool
-) -> int:
-    """Print an error: one line on stderr and, for programs, an object on stdout. Return ``code``."""
-    message = visible(" ".join(message.split("\n")), keep="")
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What went wrong: the exit code, a word for programs, a message for people, and plain details."""
+
+    exit_code: int
+    word: str
+    message: str
+    details: Mapping[str, object] = field(default_factory=dict)
+
+
+def failure(said: Failure, *, as_json: bool) -> int:
+    """Print an error: one line on stderr and, for programs, an object on stdout. Return its exit code."""
+    message = visible(said.message.replace("\n", " "), keep="")
     click.echo(f"sessions: {message}", err=True)
     if as_json:
-        plain_details = {key: _plain(value) for key, value in (details or {}).items() if value is not None}
-        json({"error": {"code": word, "message": message, **plain_details}})
-    return code
+        details = {key: _plain(value) for key, value in said.details.items() if value is not None}
+        structured({"error": {**details, "code": said.word, "message": message}})
+    return said.exit_code
 
 
-def command(*words: str) -> str:
-    """Return a command line that can be pasted, with the root this process was given."""
-    given = options.given_root()
-    root = ("--root", str(given)) if given is not None else ()
-    return pasteable(("sessions", *words, *root))
+def command(*words: str, root: Path | None = None) -> str:
+    """Return a command line that can be pasted here, with the root this process was given or another one."""
+    root = root or options.given_root()
+    store = ("--root", str(root)) if root is not None else ()
+    return visible(shlex.join((*_program(), *words, *store)), keep="")
 
 
-def pasteable(words: Sequence[str]) -> str:
-    """Return ``words`` quoted for a shell, on one line."""
-    return visible(shlex.join(words), keep="")
+def _styled(style: str, part: str) -> str:
+    return click.style(part, fg=_COLOURS.get(style), bold=style in _BOLD or None) if style else part
+
+
+def _program() -> tuple[str, ...]:
+    if shutil.which("sessions") is not None:
+        return ("sessions",)
+    started_as = sys.argv[0]
+    if os.path.basename(started_as) == "sessions" and os.access(started_as, os.X_OK):
+        return (started_as,)
+    return (sys.executable, "-m", "sessions")
 
 
 def _plain(value: object) -> object:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
-from datetime import datetime
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from sessions import clock
@@ -12,6 +10,9 @@ from sessions.picker import words
 from sessions.picker.text import Line, one_line, pad, pad_start, plain, visible, visible_path, width
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from datetime import datetime
+
     from sessions.rewind.plan import Checkpoint
     from sessions.store import Checked, SessionInfo
 
@@ -46,9 +47,11 @@ def short_ids(ids: Sequence[str]) -> list[str]:
     """Return the shortest beginnings, of at least eight characters, that differ from one another."""
     in_order = sorted(set(ids))
     needed = dict.fromkeys(in_order, _SHORT_ID)
-    for one, other in zip(in_order, in_order[1:], strict=False):
-        common = len(os.path.commonprefix([one, other])) + 1
-        needed[one], needed[other] = max(needed[one], common), max(needed[other], common)
+    for one, other in pairwise(in_order):
+        common = next(
+            (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
+        )
+        needed[one], needed[other] = max(needed[one], common + 1), max(needed[other], common + 1)
     return [visible(each[: needed[each]], keep="") for each in ids]
 
 

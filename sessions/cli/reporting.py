@@ -18,7 +18,7 @@ def show_plan(plan: Plan, *, as_json: bool, undo: bool = False) -> None:
     """Print a plan that is not going to be executed."""
     if as_json:
         output.warn_gaps(plan.gaps)
-        output.json(plan.to_json())
+        output.structured(plan.to_json())
     else:
         output.lines(words.plan_lines(plan, undo=undo))
 
@@ -41,7 +41,7 @@ def show_report(report: Report, did: str, *, as_json: bool) -> None:
     """Print what was done, how to take it back, and the prompt that belongs into the input box."""
     output.warn_gaps(report.gaps)
     if as_json:
-        output.json(report.to_json())
+        output.structured(report.to_json())
         return
     output.lines(words.report_lines(report, did, with_gaps=False))
     again = ("undo", report.session_id, "--redo") if did == "undone" else ("undo", report.session_id)

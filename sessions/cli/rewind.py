@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 import click
 
 from sessions.cli import options, output, reporting
 from sessions.errors import NotFoundError
-from sessions.rewind.plan import History, OnConflict, OnRunning, Plan, Scope
 
 if TYPE_CHECKING:
+    from sessions.rewind.plan import History, OnConflict, OnRunning, Plan, Scope
     from sessions.session import Session
 
-_NO_TARGET = "there is no terminal to choose on: give --to CHECKPOINT or --last N ('sessions checkpoints ID' lists them)"
+_NO_TARGET = (
+    "there is no terminal to choose on: give --to CHECKPOINT or --last N ('sessions checkpoints ID' lists them)"
+)
+
+
+class _Asked(TypedDict):
+    history: History
+    on_conflict: OnConflict
+    on_running: OnRunning
+    paths: tuple[str, ...] | None
 
 
 @click.command("rewind")
 @options.reference
-@click.option("--to", metavar="CHECKPOINT", help="Go back to before this prompt: its index, message id, or its beginning.")
+@click.option(
+    "--to", metavar="CHECKPOINT", help="Go back to before this prompt: its index, message id, or its beginning."
+)
 @click.option("--last", type=click.IntRange(min=1), metavar="N", help="Go back to before the last N prompts.")
 @click.option("--scope", type=click.Choice(["both", "conversation", "code"]), help="What goes back.  [default: both]")
 @options.files
@@ -47,7 +58,7 @@ _NO_TARGET = "there is no terminal to choose on: give --to CHECKPOINT or --last 
 @options.dry_run
 @options.yes
 @options.as_json
-def command(  # noqa: PLR0913 - the options of a rewind
+def command(  # noqa: PLR0917 - the options of a rewind
     reference: str,
     to: str | None,
     last: int | None,
@@ -77,12 +88,17 @@ def command(  # noqa: PLR0913 - the options of a rewind
     wanted: Scope | None = "code" if files else scope
     with options.store().open(reference, read_only=dry_run, add_dirs=add_dirs) as session:
         output.warn_findings(session.findings)
-        asked = {"history": history, "on_conflict": on_conflict, "on_running": on_running, "paths": files or None}
+        asked: _Asked = {
+            "history": history,
+            "on_conflict": on_conflict,
+            "on_running": on_running,
+            "paths": files or None,
+        }
         if picking:
             plan = _picked(session, wanted, asked)
         else:
             target = to if to is not None else _last(session, last or 1)
-            plan = session.plan_rewind(target, scope=wanted or "both", **asked)  # type: ignore[arg-type]
+            plan = session.plan_rewind(target, scope=wanted or "both", **asked)
         if dry_run:
             reporting.show_plan(plan, as_json=as_json)
             return
@@ -91,10 +107,10 @@ def command(  # noqa: PLR0913 - the options of a rewind
         reporting.show_report(session.rewind(plan), "rewound", as_json=as_json)
 
 
-def _picked(session: Session, scope: Scope | None, asked: dict[str, object]) -> Plan:
+def _picked(session: Session, scope: Scope | None, asked: _Asked) -> Plan:
     from sessions.picker.pick import SCOPES, pick_rewind  # noqa: PLC0415 - only where it opens
 
-    plan = pick_rewind(session, scopes=(scope,) if scope else SCOPES, **asked)  # type: ignore[arg-type]
+    plan = pick_rewind(session, scopes=(scope,) if scope else SCOPES, **asked)
     if plan is None:
         raise click.Abort
     return plan

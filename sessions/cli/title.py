@@ -23,7 +23,7 @@ def command(reference: str, text: str | None, *, dry_run: bool, as_json: bool) -
         session_id = session.id
     if as_json:
         said: dict[str, object] = {"session": session_id, "title": title}
-        output.json({**said, "dry_run": True} if dry_run else said)
+        output.structured({**said, "dry_run": True} if dry_run else said)
     elif title is not None:
         would = "would be called " if dry_run and text is not None else ""
         output.text(would + visible(title, keep=""))

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from sessions.cli import options, output, reporting
-from sessions.rewind.plan import OnConflict
+
+if TYPE_CHECKING:
+    from sessions.rewind.plan import OnConflict
 
 
 @click.command("undo")
@@ -23,7 +27,7 @@ from sessions.rewind.plan import OnConflict
 @options.dry_run
 @options.yes
 @options.as_json
-def command(  # noqa: PLR0913 - the options of an undo
+def command(
     reference: str,
     on_conflict: OnConflict,
     files: tuple[str, ...],

@@ -62,6 +62,7 @@ _GAPS = {
     "unreadable": "edits of files that could not be read",
     "git": "edits inside .git",
     "store": "edits inside the session store",
+    "background_task": "a background task nothing is known of, so it was not stopped",
 }
 
 _AGES = ((60, 1, "s"), (3600, 60, "m"), (86_400, 3600, "h"), (14 * 86_400, 86_400, "d"), (90 * 86_400, 7 * 86_400, "w"))
@@ -138,8 +139,8 @@ def report_lines(report: Report, did: str = "rewound", *, with_gaps: bool = True
 
 def gap_line(gap: Gap) -> Line:
     """Return what was not captured, indented by two."""
-    paths = ", ".join(map(visible_path, gap.paths))
-    return (("", f"  {_GAPS.get(gap.kind) or visible(gap.kind, keep='')}" + (f": {paths}" if paths else "")),)
+    named = ", ".join(filter(None, (visible(gap.what, keep=""), *map(visible_path, gap.paths))))
+    return (("", f"  {_GAPS.get(gap.kind) or visible(gap.kind, keep='')}" + (f": {named}" if named else "")),)
 
 
 def nothing_to_do(plan: Plan) -> bool:
