@@ -167,7 +167,6 @@ def test_columns_stand_and_nothing_hostile_is_sent(terminal: Callable[..., Termi
     assert not {"\u202e", "\x07"} & set(written)
 
 
-
 @pytest.fixture
 def real(tmp_path: Path) -> tuple[Path, Path, str]:
     """A session of two turns on a real project: where it is kept, the project, its id."""
