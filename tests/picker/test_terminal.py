@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pexpect
 import pyte
@@ -14,6 +13,10 @@ import pytest
 
 from sessions import SessionStore, assistant_message
 from sessions.picker.text import width
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 HOST = r"""
 import sys
