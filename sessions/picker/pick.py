@@ -27,7 +27,7 @@ class Rewindable(Protocol):
         """Return its checkpoints, oldest first."""
         ...
 
-    def plan_rewind(  # noqa: PLR0913 - the facade's signature
+    def plan_rewind(
         self,
         to: Checkpoint,
         *,
@@ -41,7 +41,7 @@ class Rewindable(Protocol):
         ...
 
 
-def pick_rewind(  # noqa: PLR0913 - the options of a rewind, and the two ends of the terminal
+def pick_rewind(
     session: Rewindable,
     *,
     scopes: tuple[Scope, ...] = SCOPES,

@@ -82,7 +82,7 @@ _KEYS: dict[str, Key] = {
 _MOUSE = {MouseEventType.SCROLL_UP: Key.WHEEL_UP, MouseEventType.SCROLL_DOWN: Key.WHEEL_DOWN}
 
 
-def pick(  # noqa: PLR0913 - every one of them is a thing a host may want to give
+def pick(
     checkpoints: Sequence[Checkpoint],
     plan: Planner,
     *,

@@ -82,10 +82,13 @@ def _rows(state: PickerState, now: datetime) -> list[Line]:
         return [(("dim", "  No prompt holds that."),)]
     shown = range(state.top, min(state.top + state.page, len(state.matches)))
     digits = len(str(len(state.checkpoints)))
-    return [_row(state.checkpoints[state.matches[at]], at == state.selected, digits, state.width, now) for at in shown]
+    return [
+        _row(state.checkpoints[state.matches[at]], digits, state.width, now, selected=at == state.selected)
+        for at in shown
+    ]
 
 
-def _row(checkpoint: Checkpoint, selected: bool, digits: int, cells: int, now: datetime) -> Line:  # noqa: FBT001
+def _row(checkpoint: Checkpoint, digits: int, cells: int, now: datetime, *, selected: bool) -> Line:
     wide = cells >= _WIDE
     age = words.ago(checkpoint.timestamp, now) if wide else words.relative(checkpoint.timestamp, now)
     age_cells = 10 if wide else 4

@@ -49,6 +49,11 @@ _WHY: dict[Action, str] = {
     "recreate": "is missing now",
     "unchanged": "is as it was then",
 }
+_WHY_DONE: dict[Action, str] = {
+    "delete": "did not exist then",
+    "recreate": "was missing",
+    "unchanged": "was so already",
+}
 
 _GAPS = {
     "shell": "shell commands",
@@ -57,6 +62,7 @@ _GAPS = {
     "unreadable": "edits of files that could not be read",
     "git": "edits inside .git",
     "store": "edits inside the session store",
+    "background_task": "a background task nothing is known of, so it was not stopped",
 }
 
 _AGES = ((60, 1, "s"), (3600, 60, "m"), (86_400, 3600, "h"), (14 * 86_400, 86_400, "d"), (90 * 86_400, 7 * 86_400, "w"))
@@ -104,10 +110,13 @@ def changed_lines(insertions: int | None, deletions: int | None) -> Line:
     return tuple(parts)
 
 
-def plan_lines(plan: Plan) -> list[Line]:
-    """Return what ``plan`` would do: the conversation, each file with why, conflicts, gaps, tasks."""
+def plan_lines(plan: Plan, *, undo: bool = False) -> list[Line]:
+    """Return what ``plan`` would do: the conversation, each file with why, conflicts, gaps, tasks.
+
+    ``undo`` says that the plan takes a rewind back.
+    """
     return [
-        *_conversation(plan.scope, plan.removed_messages),
+        _conversation_after_undo(plan) if undo else _conversation(plan.scope, plan.removed_messages),
         *_files(plan.files, _WILL, "files the agent touched" if plan.scope != "conversation" else ""),
         *_conflicts(plan),
         *_gaps(plan.gaps),
@@ -115,17 +124,23 @@ def plan_lines(plan: Plan) -> list[Line]:
     ]
 
 
-def report_lines(report: Report, did: str = "rewound") -> list[Line]:
+def report_lines(report: Report, did: str = "rewound", *, with_gaps: bool = True) -> list[Line]:
     """Return what was done: ``did`` (``rewound``, ``undone``, ``redone``), each file, conflicts, gaps, tasks, notes."""
     messages = f": {count(report.removed_messages, 'message')} removed" if report.removed_messages else ""
     return [
         (("strong", f"{did}{messages}{_partly(report)}"),),
         *_files(report.files, _DONE, "files"),
         *_conflicts(report),
-        *_gaps(report.gaps),
+        *(_gaps(report.gaps) if with_gaps else ()),
         *_tasks(report.cancelled, "was stopped"),
         *((("", visible(note, keep="")),) for note in report.notes),
     ]
+
+
+def gap_line(gap: Gap) -> Line:
+    """Return what was not captured, indented by two."""
+    named = ", ".join(filter(None, (visible(gap.what, keep=""), *map(visible_path, gap.paths))))
+    return (("", f"  {_GAPS.get(gap.kind) or visible(gap.kind, keep='')}" + (f": {named}" if named else "")),)
 
 
 def nothing_to_do(plan: Plan) -> bool:
@@ -137,16 +152,18 @@ def _partly(report: Report) -> str:
     return "; not everything could be put back" if report.partial else ""
 
 
-def _conversation(scope: Scope, removed: int) -> Iterator[Line]:
+def _conversation(scope: Scope, removed: int) -> Line:
     if scope == "code":
-        yield (("strong", "conversation"), ("", " stays as it is"))
-    elif removed:
-        yield (
-            ("strong", "conversation"),
-            ("", f" loses {count(removed, 'message')}; the prompt returns to the input box"),
-        )
-    else:
-        yield (("strong", "conversation"), ("", " loses nothing"))
+        return (("strong", "conversation"), ("", " stays as it is"))
+    if not removed:
+        return (("strong", "conversation"), ("", " loses nothing"))
+    messages = count(removed, "message")
+    return (("strong", "conversation"), ("", f" loses {messages}; the prompt returns to the input box"))
+
+
+def _conversation_after_undo(plan: Plan) -> Line:
+    stays = plan.scope == "code" or plan.paths is not None
+    return (("strong", "conversation"), ("", " stays as it is" if stays else " gets back what the rewind removed"))
 
 
 def _files(files: Sequence[FileVerdict], verbs: dict[Action, str], title: str) -> Iterator[Line]:
@@ -159,30 +176,30 @@ def _files(files: Sequence[FileVerdict], verbs: dict[Action, str], title: str) -
     yield (("strong", title or "files"),)
     cells = min(max(len(visible_path(file.path)) for file in files), 32)
     for file in sorted(files, key=lambda file: (file.action == "unchanged", file.path)):
-        yield _file(file, verbs[file.action], cells)
+        yield _file(file, verbs, cells)
 
 
-def _file(file: FileVerdict, verb: str, cells: int) -> Line:
+def _file(file: FileVerdict, verbs: dict[Action, str], cells: int) -> Line:
     path = visible_path(file.path)
     lines = changed_lines(file.insertions, file.deletions)
-    why = "; ".join(filter(None, (_why(file), visible(file.note, keep=""), _by(file.by))))
+    why = "; ".join(filter(None, (_why(file, verbs), visible(file.note, keep=""), _by(file.by))))
     return (
         ("", "  "),
-        (_STYLES[file.action], verb.ljust(_ACTION_CELLS)),
+        (_STYLES[file.action], verbs[file.action].ljust(_ACTION_CELLS)),
         ("", "  " + (path.ljust(cells) if lines or why else path)),
         *((("", "  "), *lines) if lines else ()),
         *((("dim", f"  {why}"),) if why else ()),
     )
 
 
-def _why(file: FileVerdict) -> str:
+def _why(file: FileVerdict, verbs: dict[Action, str]) -> str:
     if file.reason is None:
-        return _WHY.get(file.action, "")
+        return (_WHY if verbs is _WILL else _WHY_DONE).get(file.action, "")
     return (_WHY_SKIPPED if file.action == "skip" else _WHY_CHANGED).get(file.reason, str(file.reason))
 
 
 def _by(author: str | None) -> str:
-    return f"last edit by {visible(author, keep='')}" if author not in {None, "agent"} else ""
+    return f"last edit by {visible(author, keep='')}" if author not in {None, "agent", "rewind"} else ""
 
 
 def _conflicts(said: Plan | Report) -> Iterator[Line]:
@@ -196,9 +213,7 @@ def _conflicts(said: Plan | Report) -> Iterator[Line]:
 def _gaps(gaps: Sequence[Gap]) -> Iterator[Line]:
     if gaps:
         yield (("warn", "not captured"), ("", ", so it stays as it is"))
-    for gap in gaps:
-        paths = ", ".join(map(visible_path, gap.paths))
-        yield (("", f"  {_GAPS.get(gap.kind) or visible(gap.kind, keep='')}" + (f": {paths}" if paths else "")),)
+    yield from map(gap_line, gaps)
 
 
 def _tasks(tasks: Sequence[str], what: str) -> Iterator[Line]:
