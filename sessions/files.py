@@ -221,7 +221,7 @@ def truncate(path: str | os.PathLike[str], size: int) -> None:
 
 
 def sync_directory(directory: str | os.PathLike[str] | int) -> None:
-    """Make the entries of a directory durable, where the file system can do that at all (EINVAL, ENOTSUP: it cannot)."""
+    """Make the entries of a directory durable where the file system can (EINVAL, ENOTSUP: it cannot)."""
     if isinstance(directory, int):
         _sync_directory(directory)
         return
