@@ -6,16 +6,19 @@ Every function opens the file itself and works on the file as it was opened; a r
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from sessions.transcript import codec, collapse, cut, lines, scanning, turns
+from sessions.transcript import blocks, codec, collapse, cut, lines, scanning, turns
 from sessions.transcript.entry import Entry, Kind
 from sessions.transcript.outline import Finding, Outline, Prompt, Tail
 from sessions.transcript.summaries import head, summary
 
 __all__ = [
     "check",
+    "has_snapshots",
     "head",
+    "lines_since",
     "read_entries",
     "read_history",
     "read_prompt",
@@ -124,25 +127,49 @@ def torn_at(descriptor: int, size: int) -> tuple[int, bytes] | None:
 def survey_tail(path: Path, place: int) -> Tail:
     """Return what a cut in front of byte ``place``, the start of a line, would remove.
 
-    Streams over what lies behind the cut; only if a compaction lies there, also over what lies in front, for the
-    originals of what it said again.
+    Streams over what lies behind the cut, and looks in front of it only for the header and, if a compaction lies
+    behind, for the originals of what it said again.
     """
-    kept = bytearray()
-    removed: set[str] = set()
-    copies: set[str] = set()  # said behind a compact message, not seen behind the cut before it
-    compacted = False
+    found = _Behind(has_header=(first := head(path)) is not None and first.offset < place)
     size = place
     for _, size, entry in scanning.every_line(Path(path), place):  # noqa: B007 - the last end is the size
+        found.take(entry)
+    originals = found.copies.intersection(scanning.message_ids(path, place)) if found.copies else set()
+    return Tail(
+        removed_messages=len(found.removed | found.copies - originals),
+        kept=bytes(found.kept),
+        size=max(size, path.stat().st_size),  # a torn last line counts
+        tasks_started=tuple(found.started),
+        tasks_ended=frozenset(found.ended),
+    )
+
+
+@dataclass(slots=True)
+class _Behind:
+    """What was met behind a cut; a transcript keeps one header, the first."""
+
+    has_header: bool
+    kept: bytearray = field(default_factory=bytearray)
+    removed: set[str] = field(default_factory=set)
+    copies: set[str] = field(default_factory=set)  # said behind a compact message, not seen behind the cut before it
+    compacted: bool = False
+    started: dict[str, None] = field(default_factory=dict)
+    ended: set[str] = field(default_factory=set)
+
+    def take(self, entry: Entry) -> None:
         if cut.stays(entry):
-            kept += entry.raw + b"\n"
+            if entry.kind is Kind.HEADER and self.has_header:
+                return
+            self.has_header = self.has_header or entry.kind is Kind.HEADER
+            self.kept += entry.raw + b"\n"
         elif entry.kind is Kind.MESSAGE and entry.id is not None:
-            compacted = compacted or entry.is_compact
-            if entry.id not in removed and compacted and not entry.is_compact:
-                copies.add(entry.id)
+            self.compacted = self.compacted or entry.is_compact
+            if entry.id not in self.removed and self.compacted and not entry.is_compact:
+                self.copies.add(entry.id)
             else:
-                removed.add(entry.id)
-    originals = copies.intersection(scanning.message_ids(path, place)) if copies else set()
-    return Tail(removed_messages=len(removed | copies - originals), kept=bytes(kept), size=size)
+                self.removed.add(entry.id)
+                self.started.update(dict.fromkeys(blocks.tasks_started(entry)))
+            self.ended.update(blocks.tasks_ended(entry))
 
 
 def _visible(path: Path, rule: Rule) -> Iterator[Entry]:
@@ -154,3 +181,29 @@ def _visible(path: Path, rule: Rule) -> Iterator[Entry]:
 
 def _entry_at(descriptor: int, offset: int, end: int) -> Entry:
     return codec.decode(lines.read(descriptor, offset, end - offset).removesuffix(b"\n"))
+
+
+def has_snapshots(path: Path, start: int) -> bool:
+    """Tell whether another agent's file snapshots may lie behind byte ``start``; reads bytes, parses nothing."""
+    needle = b'"file_history"'
+    with lines.opened(path) as (descriptor, size):
+        while start < size:
+            block = lines.read(descriptor, start, min(lines.BLOCK, size - start))
+            if needle in block:
+                return True
+            start += max(len(block) - len(needle) + 1, 1) if len(block) == lines.BLOCK else len(block)
+    return False
+
+
+def lines_since(path: Path, start: int) -> tuple[bytes, bytes]:
+    """Split what was appended behind byte ``start``, the start of a line, by whether it belongs to a turn.
+
+    Returns:
+        ``(session's, turns')``: title, header and unknown lines and notices of tasks; all other messages and events.
+        Together they are all lines behind ``start``, each once, in order, each with its newline.
+    """
+    stays, turned = bytearray(), bytearray()
+    for _, entry in read_entries(path, start):
+        of_a_turn = entry.kind is Kind.ROLLBACK or (entry.kind is Kind.MESSAGE and not blocks.is_notice(entry))
+        (turned if of_a_turn else stays).extend(entry.raw + b"\n")
+    return bytes(stays), bytes(turned)

@@ -7,7 +7,8 @@ rename by somebody else must not send a record into a file nobody can see.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import secrets
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -103,12 +104,12 @@ class Writer:
         """
         self.append([titles.title_line(text, self._session_id)])
 
-    def rewrite(self, keep: int, tail: bytes | Path) -> None:
+    def rewrite(self, keep: int, tail: bytes | Callable[[int], None]) -> None:
         """Replace the file by its first ``keep`` bytes followed by ``tail``, in one step.
 
         Args:
             keep: How many bytes stay, copied in the kernel; memory does not grow with them.
-            tail: What follows: bytes, or a file whose whole content it is.
+            tail: What follows: bytes, or a function that writes it to the descriptor it is given.
 
         Raises:
             DurabilityUnknownError: The new file is live but might not survive a power loss.
@@ -123,10 +124,22 @@ class Writer:
             if isinstance(tail, bytes):
                 files.write_all(target, tail)
             else:
-                with lines.opened(tail) as (source, size):
-                    files.copy_range(source, target, 0, size)
+                tail(target)
 
-        files.rewrite(self.path, write)
+        files.rewrite(self.path, write, temp_name=self._temp_name())
+
+    def sweep(self) -> list[str]:
+        """Remove the temporaries a crash of this session's writer left beside the transcript; return their names."""
+        prefix = self._temp_prefix()
+        return files.sweep_temporaries(
+            os.path.dirname(os.path.realpath(self.path)), among=lambda name: name.startswith(prefix)
+        )
+
+    def _temp_prefix(self) -> str:
+        return f"{files.TEMP_PREFIX}{self.path.name}."
+
+    def _temp_name(self) -> str:
+        return f"{self._temp_prefix()}{secrets.token_hex(4)}{files.TEMP_SUFFIX}"
 
     def _look(self) -> _Known | None:
         try:
@@ -144,7 +157,7 @@ class Writer:
         if title is not None and titles.falls_out(title, len(content)):
             content += title.raw + b"\n"
         files.make_directory(self.path.parent)
-        files.rewrite(self.path, lambda target: files.write_all(target, content))
+        files.rewrite(self.path, lambda target: files.write_all(target, content), temp_name=self._temp_name())
 
     def _set_aside(self, torn: tuple[int, bytes]) -> None:
         offset, raw = torn

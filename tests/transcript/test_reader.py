@@ -211,14 +211,23 @@ def test_a_cut_counts_the_messages_that_leave_and_not_their_copies(write, words,
     assert (tail.removed_messages, tail.size) == (count, path.stat().st_size)
 
 
-def test_what_stays_behind_a_cut_is_headers_and_titles_byte_for_byte(tmp_path):
+def test_what_stays_behind_a_cut_is_the_header_and_the_titles_byte_for_byte(tmp_path):
     path = tmp_path / "s.jsonl"
-    path.write_bytes(b"\r\n".join(script("H u1 T:one x H u2 T:two a2")) + b"\r\n" + line("T:three"))
-    (first, _) = reader.scan(path).prompts
-    assert (
-        reader.survey_tail(path, first.offset).kept
-        == b"\r\n".join(script("T:one H T:two")) + b"\r\n" + line("T:three") + b"\n"
-    )
+    path.write_bytes(b"\r\n".join(script("u1 T:one x H u2 T:two H a2")) + b"\r\n" + line("T:three"))
+    first, _ = reader.scan(path).prompts
+    kept = b"\r\n".join(script("T:one H T:two")) + b"\r\n" + line("T:three") + b"\n"
+    assert reader.survey_tail(path, first.offset).kept == kept
+
+
+def test_a_second_header_behind_a_cut_does_not_stay(write):
+    path = write("H u1 H u2")
+    assert reader.survey_tail(path, reader.scan(path).prompts[0].offset).kept == b""
+
+
+def test_a_torn_last_line_counts_into_the_size(tmp_path):
+    path = tmp_path / "s.jsonl"
+    path.write_bytes(line("u1") + b"\n" + b"torn")
+    assert reader.survey_tail(path, 0).size == path.stat().st_size
 
 
 TITLES = {
@@ -227,6 +236,7 @@ TITLES = {
     "u1 T:t a1 |": "T:t",
     "u1 T:s T:t | u2 T:t a2": "T:t",
     "u1 T:t a1 | T:s H": "T:s H T:s",
+    "H u1 T:t a1 | T:s H": "T:s",
     "u1 | H": "H",
     "|": "",
 }

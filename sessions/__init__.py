@@ -1,0 +1,101 @@
+"""Sessions of coding agents: kept, listed, and taken back to any prompt.
+
+The design in a page
+====================
+
+**Data first.** A session is a transcript, ``<root>/projects/<encoded workdir>/<id>.jsonl``, one JSON object a line,
+and a sidecar ``<id>.ckpt`` beside it::
+
+    lock                     held while the session is open for writing; who holds it
+    timeline.jsonl           the code timeline: turns, captures, rewinds; only appended to (`sessions.rewind.timeline`)
+    captures.lock            held for each append to it
+    turn-<n>.json, turns/    snapshots of files before and after edits (`sessions.rewind.payloads`)
+    undo/<record>/           what a rewind replaced (`sessions.rewind.journal`)
+    intent.json              a rewind that is being carried out; gone when it is done
+    torn/                    fragments a crash left at the end of the transcript
+
+**Who may touch them.** Readers touch nothing. One writer at a time holds ``lock``. Only a rewind and its undo rewrite a
+transcript; all else appends. Files of the user are changed by `sessions.rewind.worktree` alone, below the directories
+the session was opened with, and only those an edit captured.
+
+**One timeline, one transaction, one lock rule.** Edits of all writers are captured in one log, in order. Going back to
+a prompt means: every path captured after it gets the state before its first capture after it. The transaction
+(`sessions.rewind.engine`) stages what it will replace, then writes its intent in one rename: before that nothing
+happened, after it everything will. The session's lock guards transcript and rewind; the captures' lock, taken second
+and for short, guards the log.
+
+**Layers.** ``cli`` > ``picker`` > ``store`` > ``session`` > ``rewind`` > ``subagents`` > ``transcript`` > ``files``,
+``paths`` > ``errors``, ``ids``, ``clock``; an import points down. ``import sessions`` alone loads none of it.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sessions.compaction import Compaction as Compaction
+    from sessions.errors import AmbiguousError as AmbiguousError
+    from sessions.errors import BusyError as BusyError
+    from sessions.errors import ConflictError as ConflictError
+    from sessions.errors import DataError as DataError
+    from sessions.errors import IncompleteError as IncompleteError
+    from sessions.errors import LockedError as LockedError
+    from sessions.errors import NotFoundError as NotFoundError
+    from sessions.errors import NothingToUndoError as NothingToUndoError
+    from sessions.errors import RequestError as RequestError
+    from sessions.errors import SessionsError as SessionsError
+    from sessions.errors import StaleError as StaleError
+    from sessions.rewind.plan import Checkpoint as Checkpoint
+    from sessions.rewind.plan import Conflict as Conflict
+    from sessions.rewind.plan import FileVerdict as FileVerdict
+    from sessions.rewind.plan import Gap as Gap
+    from sessions.rewind.plan import Plan as Plan
+    from sessions.rewind.plan import Report as Report
+    from sessions.rewind.plan import RewindRecord as RewindRecord
+    from sessions.rewind.plan import TouchedFile as TouchedFile
+    from sessions.session import Session as Session
+    from sessions.store import Checked as Checked
+    from sessions.store import SessionInfo as SessionInfo
+    from sessions.store import SessionStore as SessionStore
+    from sessions.transcript.messages import Message as Message
+    from sessions.transcript.messages import assistant_message as assistant_message
+    from sessions.transcript.messages import user_message as user_message
+    from sessions.transcript.outline import Finding as Finding
+    from sessions.turn import Edit as Edit
+    from sessions.turn import Turn as Turn
+
+if sys.platform == "win32":
+    raise ImportError("sessions does not run on Windows yet: it needs flock, fsync of directories and POSIX signals")
+
+_HOMES = {
+    "sessions.compaction": ("Compaction",),
+    "sessions.errors": (
+        "AmbiguousError", "BusyError", "ConflictError", "DataError", "IncompleteError", "LockedError", "NotFoundError",
+        "NothingToUndoError", "RequestError", "SessionsError", "StaleError",
+    ),
+    "sessions.rewind.plan": (
+        "Checkpoint", "Conflict", "FileVerdict", "Gap", "Plan", "Report", "RewindRecord", "TouchedFile",
+    ),
+    "sessions.session": ("Session",),
+    "sessions.store": ("Checked", "SessionInfo", "SessionStore"),
+    "sessions.transcript.messages": ("Message", "assistant_message", "user_message"),
+    "sessions.transcript.outline": ("Finding",),
+    "sessions.turn": ("Edit", "Turn"),
+}  # fmt: skip
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = sorted(_HOME_OF)  # noqa: PLE0605 - a table says it once
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'sessions' has no attribute {name!r}")
+    value = getattr(import_module(_HOME_OF[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

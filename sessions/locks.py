@@ -1,0 +1,153 @@
+"""Kernel locks on files that are never replaced.
+
+The lock is ``flock`` on its own small file, never on the data: a rename would swap the inode under the lock, and
+``fcntl.lockf`` neither excludes a second descriptor of the same process nor survives the closing of any other
+descriptor of that file. What stands *in* the file (pid, start, boot, host, command) is for the message only, never for
+the decision.
+
+A lock file is unlinked only by its holder, under the lock; whoever locks re-checks that the path still names the locked
+inode and starts again if not. The descriptor is closed on exec and in forked children, so that no child keeps a lock
+alive.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import socket
+import sys
+import weakref
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+
+class HeldError(Exception):
+    """Somebody else holds the lock; ``pid`` and ``command`` are what the holder wrote, None where unreadable."""
+
+    def __init__(self, pid: int | None, command: str | None) -> None:
+        super().__init__(pid, command)
+        self.pid = pid
+        self.command = command
+
+
+class FileLock:
+    """An exclusive lock named by a path. Not reentrant.
+
+    Attributes:
+        path: The lock file; made (0600) when first taken, its directory must exist.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._fd: int | None = None
+
+    @property
+    def held(self) -> bool:
+        """Whether this object holds the lock."""
+        return self._fd is not None
+
+    def acquire(self, *, wait: bool = False) -> None:
+        """Take the lock.
+
+        Args:
+            wait: Block until it is free instead of raising.
+
+        Raises:
+            HeldError: Somebody else holds it and ``wait`` is False.
+            OSError: The file cannot be made or the file system knows no locks.
+        """
+        while True:
+            fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+                current = _names_inode(self.path, fd)
+            except BlockingIOError:
+                holder = _read_holder(fd)
+                os.close(fd)
+                raise HeldError(*holder) from None
+            except BaseException:
+                os.close(fd)
+                raise
+            if current:
+                self._fd = fd
+                _held.add(self)
+                return
+            os.close(fd)
+
+    def sign(self) -> None:
+        """Write who holds the lock into the file, for the message others get."""
+        if self._fd is not None:
+            text = json.dumps({"pid": os.getpid(), "command": _command(), "host": socket.gethostname()}).encode()
+            os.pwrite(self._fd, text, 0)
+            os.ftruncate(self._fd, len(text))
+
+    def release(self, *, unlink: bool = False) -> None:
+        """Give the lock back; with ``unlink`` remove its file first. Without the lock: nothing happens."""
+        fd, self._fd = self._fd, None
+        _held.discard(self)
+        if fd is None:
+            return
+        if unlink:
+            with contextlib.suppress(OSError):
+                os.unlink(self.path)
+        os.close(fd)
+
+    def abandon(self) -> None:
+        """Close the descriptor without touching the file: for a forked child, whose parent keeps the lock."""
+        fd, self._fd = self._fd, None
+        if fd is not None:
+            os.close(fd)
+
+    def __enter__(self) -> Self:
+        self.acquire(wait=True)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+
+_held: weakref.WeakSet[FileLock] = weakref.WeakSet()
+
+
+def _abandon_all() -> None:
+    for lock in list(_held):
+        lock.abandon()
+    _held.clear()
+
+
+os.register_at_fork(after_in_child=_abandon_all)
+
+
+def _names_inode(path: Path, fd: int) -> bool:
+    try:
+        named = os.stat(path)
+    except FileNotFoundError:
+        return False
+    held = os.fstat(fd)
+    return (named.st_dev, named.st_ino) == (held.st_dev, held.st_ino)
+
+
+def _read_holder(fd: int) -> tuple[int | None, str | None]:
+    try:
+        said = json.loads(os.pread(fd, 4096, 0))
+    except (OSError, ValueError):
+        return None, None
+    if not isinstance(said, dict):
+        return None, None
+    pid, command = said.get("pid"), said.get("command")
+    return (pid if isinstance(pid, int) else None), (command if isinstance(command, str) else None)
+
+
+def _command() -> str:
+    return " ".join([os.path.basename(sys.argv[0] or "python"), *sys.argv[1:]])[:200]
+
+
+def is_unsupported(error: OSError) -> bool:
+    """Tell whether a lock failed because the file system knows no locks."""
+    return error.errno in {errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}

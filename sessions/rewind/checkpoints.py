@@ -1,0 +1,92 @@
+"""The turns one can go back to, with what each did to files."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from sessions import clock
+from sessions.rewind.edits import status_of
+from sessions.rewind.plan import Checkpoint, Gap, Status, TouchedFile
+from sessions.rewind.timeline import Timeline, TurnRecord
+from sessions.transcript import reader
+from sessions.transcript.outline import ForeignSnapshot, Outline, Prompt
+
+Shown = Callable[[str], str]
+
+
+def checkpoints(
+    outline: Outline, timeline: Timeline, *, identify: Callable[[str], str], shown: Shown
+) -> list[Checkpoint]:
+    """Return the checkpoints, oldest first. Opens the transcript only for prompts too long for the outline.
+
+    Args:
+        outline: A deep one.
+        identify: Turns a path another agent wrote into an identity.
+        shown: Spells an identity for people.
+    """
+    turns = {turn.message_id: turn for turn in timeline.turns.values()}
+    gaps: dict[int, list[Gap]] = {}
+    for _seq, number, gap in timeline.gaps:
+        gaps.setdefault(number, []).append(replace(gap, paths=tuple(shown(path) for path in gap.paths)))
+    listed: list[Checkpoint] = []
+    for place, prompt in enumerate(outline.prompts):
+        last = place + 1 == len(outline.prompts)
+        end = outline.size if last else outline.prompts[place + 1].offset
+        turn = turns.get(prompt.id)
+        checkpoint = Checkpoint(
+            id=prompt.id,
+            index=place + 1,
+            prompt=reader.read_prompt(outline.path, prompt),
+            timestamp=clock.parse(prompt.timestamp) if prompt.timestamp else None,
+            before_compaction=bool(outline.compactions) and prompt.id not in outline.in_view,
+            compacted=_any_in(outline.compactions, prompt.offset, end),
+            gaps=tuple(gaps.get(turn.turn, ())) if turn else (),
+        )
+        checkpoint = _with_files(checkpoint, timeline, turn, shown) if turn else checkpoint
+        listed.append(_with_foreign(checkpoint, _between(outline, prompt, end), identify, shown))
+    return listed
+
+
+def _with_files(checkpoint: Checkpoint, timeline: Timeline, turn: TurnRecord, shown: Shown) -> Checkpoint:
+    summary = timeline.summaries.get(turn.turn)
+    if summary is not None:
+        files = tuple(sorted((TouchedFile(shown(each.path), each.status) for each in summary.files), key=_path))
+        return replace(checkpoint, files=files, insertions=summary.insertions, deletions=summary.deletions)
+    touched: list[TouchedFile] = []
+    for touch in timeline.touches_of(turn.turn):
+        status: Status | None = "modified" if touch.after is None else status_of(touch)
+        if status is not None:
+            touched.append(TouchedFile(shown(touch.path), status))
+    if not touched:
+        return checkpoint
+    return replace(checkpoint, files=tuple(sorted(touched, key=_path)), insertions=None, deletions=None)
+
+
+def _with_foreign(
+    checkpoint: Checkpoint, snapshots: Sequence[ForeignSnapshot], identify: Callable[[str], str], shown: Shown
+) -> Checkpoint:
+    if not snapshots:
+        return checkpoint
+    known: dict[str, Status] = {each.path: each.status for each in checkpoint.files}
+    for snapshot in snapshots:
+        status: Status = {"create": "created", "delete": "deleted"}.get(snapshot.operation, "modified")  # type: ignore[assignment]
+        known.setdefault(shown(identify(snapshot.path)), status)
+    files = tuple(TouchedFile(path, status) for path, status in sorted(known.items()))
+    return replace(checkpoint, files=files, insertions=None, deletions=None)
+
+
+def _between(outline: Outline, prompt: Prompt, end: int) -> Sequence[ForeignSnapshot]:
+    if not outline.snapshots:
+        return ()
+    offsets = [snapshot.offset for snapshot in outline.snapshots]
+    return outline.snapshots[bisect_left(offsets, prompt.offset) : bisect_left(offsets, end)]
+
+
+def _any_in(offsets: Sequence[int], start: int, end: int) -> bool:
+    return bisect_left(offsets, start) < bisect_left(offsets, end)
+
+
+def _path(file: TouchedFile) -> str:
+    return file.path

@@ -1,0 +1,378 @@
+"""Recording what the agent does to files: the state before, durable before the edit; the state after, at its exit.
+
+What a crash leaves: before ``begin_edit`` returns, at most a payload nobody refers to; after it, the old content, which
+can be restored; between the edit and ``end_edit``, a touch without an *after*, which a plan shows as ``unverified``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple, dataclass, field
+
+from sessions import files
+from sessions.errors import ConflictError
+from sessions.rewind.lines import count_changes, is_binary
+from sessions.rewind.log import CaptureLog
+from sessions.rewind.payloads import Payloads
+from sessions.rewind.plan import Status
+from sessions.rewind.states import Absent, Content, Directory, FileState, Image, Link, OverLimit, Unreadable, same
+from sessions.rewind.timeline import Timeline, Touch, TurnRecord
+from sessions.rewind.worktree import Identity, OutsideError, Worktree
+
+Record = dict[str, object]
+_COUNTED_BYTES = 2 << 20
+
+
+@dataclass(slots=True)
+class OpenEdit:
+    """An edit between its begin and its end.
+
+    Attributes:
+        paths: Identities whose state before is kept.
+        directories: Named directories, whose new entries are looked for at the end.
+        gaps: ``(kind, path as given)`` of what could not be captured.
+    """
+
+    number: int
+    by: str
+    paths: list[str] = field(default_factory=list)
+    directories: list[str] = field(default_factory=list)
+    gaps: list[tuple[str, str]] = field(default_factory=list)
+    overlaps: set[str] = field(default_factory=set)
+
+
+class Recorder:
+    """Records turns, edits and gaps of one session on its timeline.
+
+    Args:
+        limit_bytes: A larger file is a gap.
+        shown: Spells an identity for people.
+    """
+
+    def __init__(self, log: CaptureLog, payloads: Payloads, worktree: Worktree, *, limit_bytes: int) -> None:
+        self._log = log
+        self._payloads = payloads
+        self._worktree = worktree
+        self._limit_bytes = limit_bytes
+        self._open: Counter[str] = Counter()
+        self._edits: list[OpenEdit] = []
+        self._numbers = 0
+        self._last_number: int | None = None
+        self._learned = False
+
+    def begin_turn(self, message_id: str, run_id: str | None) -> TurnRecord:
+        """Put a turn on the timeline; not durable before its first capture, without which nothing is missing."""
+        with self._log.locked() as timeline:
+            number = timeline.next_turn
+            record: Record = {"kind": "turn", "turn": number, "message_id": message_id, "run_id": run_id}
+            self._log.append([record], sync=False)
+            return timeline.turns[number]
+
+    def begin_edit(
+        self, turn: TurnRecord, paths: Sequence[str | bytes | os.PathLike[str]], *, by: str = "agent"
+    ) -> OpenEdit:
+        """Keep what the paths are now; durable on return.
+
+        Raises:
+            ConflictError: The turn was removed by a rewind.
+            RequestError: Something is not a path.
+            OSError: A snapshot cannot be stored; nothing was recorded, the edit must not be made.
+        """
+        self._numbers += 1
+        edit = OpenEdit(self._numbers, by)
+        named = [self._worktree.identify(path) for path in paths]
+        with self._log.locked() as timeline:
+            refuse_removed(timeline, turn)
+            self._last_number = None
+            self._learn(timeline)
+            records: list[Record] = []
+            for path in named:
+                self._name(timeline, turn, edit, path, records)
+            if any(record.get("payload") for record in records):
+                files.sync_directory(self._payloads.sidecar / "turns" / str(turn.turn) / "files")
+            if records:
+                self._log.append(records, sync=any(record["kind"] == "before" for record in records))
+        self._note_overlaps(edit)
+        self._edits.append(edit)
+        return edit
+
+    def end_edit(self, turn: TurnRecord, edit: OpenEdit) -> None:
+        """Record what an edit left, after success and failure alike. Ending it twice changes nothing.
+
+        Raises:
+            ConflictError: The turn was removed by a rewind meanwhile; nothing was recorded.
+        """
+        if edit not in self._edits:
+            return
+        self._edits.remove(edit)
+        self._open.subtract(edit.paths)
+        with self._log.locked() as timeline:
+            refuse_removed(timeline, turn)
+            self._last_number = None
+            records: list[Record] = []
+            for directory in edit.directories:
+                self._found_later(timeline, turn, edit, directory, records)
+            if records:
+                self._log.append(records, sync=False)
+            after = [self._after(timeline, turn, edit, path) for path in edit.paths]
+            if after:
+                self._log.append(after, sync=False)
+
+    def gap(self, turn: TurnRecord, kind: str, paths: Iterable[str]) -> None:
+        """Record that something was done that cannot be captured.
+
+        Raises:
+            ConflictError: The turn was removed by a rewind.
+        """
+        with self._log.locked() as timeline:
+            refuse_removed(timeline, turn)
+            self._log.append([{"kind": "gap", "turn": turn.turn, "gap": kind, "paths": list(paths)}], sync=False)
+
+    def end_turn(self, turn: TurnRecord) -> None:
+        """End the edits still open, make the end states durable, and record the turn's net effect.
+
+        A turn that was removed meanwhile just ends.
+        """
+        with self._log.locked() as timeline:
+            if turn.turn not in timeline.turns:
+                self._edits.clear()
+                self._open.clear()
+                return
+            for edit in list(self._edits):
+                self.end_edit(turn, edit)
+            touches = timeline.touches_of(turn.turn)
+            if touches:
+                self._sync_afters(touches)
+                settled = [record for touch in touches if (record := self._settled(touch)) is not None]
+                self._log.append([*settled, {"kind": "end", "turn": turn.turn, **self._net(touches)}])
+
+    def _learn(self, timeline: Timeline) -> None:
+        """Know the snapshots of earlier openings, so that equal content is kept once."""
+        if not self._learned:
+            self._learned = True
+            for touch in timeline.touches:
+                self._payloads.remember(touch.before)
+                if touch.after is not None:
+                    self._payloads.remember(touch.after)
+
+    # -- before ----------------------------------------------------------------------------------------------------
+
+    def _name(self, timeline: Timeline, turn: TurnRecord, edit: OpenEdit, path: str, records: list[Record]) -> None:
+        reason = self._worktree.why_not(path)
+        if path == self._worktree.workdir:
+            reason = None
+        if reason is not None:
+            self._refuse(turn, edit, reason, path, records)
+            return
+        for parent in self._worktree.missing_parents(path):
+            self._capture(timeline, turn, edit, parent, records)
+        state = self._capture(timeline, turn, edit, path, records) if path != self._worktree.workdir else Directory(0)
+        match state:
+            case Directory():
+                edit.directories.append(path)
+                for below in self._worktree.descend(path):
+                    if self._worktree.why_not(below) is None:
+                        self._capture(timeline, turn, edit, below, records)
+            case Link():
+                target = os.path.realpath(path)
+                if target != path:
+                    self._name(timeline, turn, edit, target, records)
+            case _:
+                pass
+
+    def _capture(
+        self, timeline: Timeline, turn: TurnRecord, edit: OpenEdit, path: str, records: list[Record]
+    ) -> FileState | None:
+        if path in edit.paths:
+            return None
+        if timeline.touch_in(turn.turn, path) is not None:
+            edit.paths.append(path)
+            records.append({"kind": "again", "turn": turn.turn, "edit": edit.number, "path": path, "by": edit.by})
+            return self._worktree.examine(path, limit_bytes=0)[0]
+        image = self._keep(turn, path, f"{self._new_number(turn):04d}.before", durable=True)
+        match image.state:
+            case OverLimit():
+                self._refuse(turn, edit, "over_limit", path, records)
+            case Unreadable():
+                self._refuse(turn, edit, "unreadable", path, records)
+            case _:
+                pass
+        edit.paths.append(path)
+        records.append(
+            {"kind": "before", "turn": turn.turn, "edit": edit.number, "path": path, "by": edit.by, **image.to_record()}
+        )
+        return image.state
+
+    def _keep(self, turn: TurnRecord, path: str, name: str, *, durable: bool) -> Image:
+        state, _identity = self._worktree.examine(path, limit_bytes=-1)
+        if not isinstance(state, OverLimit) or state.size > self._limit_bytes:
+            return Image(state)
+        self._payloads.open_turn(turn.turn, {"message_id": turn.message_id, "run_id": turn.run_id})
+        try:
+            with self._worktree.reading(path) as fd:
+                return self._payloads.store(turn.turn, name, fd, durable=durable)
+        except OutsideError:
+            return Image(Unreadable("a link or file stands where its directory was"))
+
+    def _refuse(self, turn: TurnRecord, edit: OpenEdit, kind: str, path: str, records: list[Record]) -> None:
+        edit.gaps.append((kind, path))
+        records.append({"kind": "gap", "turn": turn.turn, "gap": kind, "paths": [path]})
+
+    def _new_number(self, turn: TurnRecord) -> int:
+        """Return a payload number the turn has not used; the directory is asked once each time the log is locked."""
+        if self._last_number is None:
+            directory = self._payloads.sidecar / "turns" / str(turn.turn) / "files"
+            try:
+                taken = [name.split(".")[0] for name in os.listdir(directory)]
+            except FileNotFoundError:
+                taken = []
+            self._last_number = max((int(name) for name in taken if name.isdigit()), default=0)
+        self._last_number += 1
+        return self._last_number
+
+    def _note_overlaps(self, edit: OpenEdit) -> None:
+        for path in edit.paths:
+            if self._open[path]:
+                for other in (*self._edits, edit):
+                    if path in other.paths:
+                        other.overlaps.add(path)
+        self._open.update(edit.paths)
+
+    # -- after -----------------------------------------------------------------------------------------------------
+
+    def _found_later(
+        self, timeline: Timeline, turn: TurnRecord, edit: OpenEdit, directory: str, records: list[Record]
+    ) -> None:
+        """Record what appeared in a named directory: it was not there when the edit began."""
+        for path in self._worktree.descend(directory):
+            known = timeline.touch_in(turn.turn, path) is not None or path in edit.paths
+            if known or self._worktree.why_not(path) is not None:
+                continue
+            edit.paths.append(path)
+            absent = Image(Absent()).to_record()
+            records.append(
+                {"kind": "before", "turn": turn.turn, "edit": edit.number, "path": path, "by": edit.by, **absent}
+            )
+
+    def _after(self, timeline: Timeline, turn: TurnRecord, edit: OpenEdit, path: str) -> Record:
+        state, identity = self._worktree.examine(path)
+        image = Image(state)
+        if isinstance(state, Content) and state.size <= self._limit_bytes:
+            image = self._keep_after(timeline, turn, path, image)
+        return {
+            "kind": "after",
+            "turn": turn.turn,
+            "edit": edit.number,
+            "path": path,
+            **image.to_record(),
+            "identity": list(astuple(identity)) if identity else None,
+            "overlap": path in edit.overlaps,
+        }
+
+    def _keep_after(self, timeline: Timeline, turn: TurnRecord, path: str, image: Image) -> Image:
+        touch = timeline.touch_in(turn.turn, path)
+        assert touch is not None
+        for kept in (touch.before, touch.after):
+            if kept is not None and kept.payload is not None and same(kept.state, image.state):
+                return Image(image.state, kept.payload)
+        name = _number_of(touch.before) or _number_of(touch.after) or f"{self._new_number(turn):04d}"
+        try:
+            return self._keep(turn, path, f"{name}.after", durable=False)
+        except OSError:
+            return image
+
+    def _settled(self, touch: Touch) -> Record | None:
+        """Record the end state once more when the file has settled since: from now on its identity speaks for it."""
+        recorded = identity_from(touch.identity)
+        if touch.after is None or recorded is None or recorded.settled:
+            return None
+        state, now = self._worktree.examine(touch.path, limit_bytes=-1)
+        if not isinstance(state, OverLimit) or now is None or not now.settled or not recorded.equals(now):
+            return None
+        return {
+            "kind": "after",
+            "turn": touch.turn,
+            "edit": 0,
+            "path": touch.path,
+            **touch.after.to_record(),
+            "identity": list(astuple(now)),
+            "overlap": touch.overlap,
+        }
+
+    def _sync_afters(self, touches: Sequence[Touch]) -> None:
+        kept = {touch.after.payload for touch in touches if touch.after is not None and touch.after.payload is not None}
+        for payload in sorted(kept, key=lambda payload: payload.file):
+            if payload.file.endswith(".after"):
+                self._payloads.sync(payload)
+        if kept:
+            files_of_turn = {self._payloads.locate(payload).parent for payload in kept}
+            for directory in sorted(files_of_turn):
+                files.sync_directory(directory)
+
+    # -- net -------------------------------------------------------------------------------------------------------
+
+    def _net(self, touches: Sequence[Touch]) -> Record:
+        listed: list[Record] = []
+        added: int | None = 0
+        removed: int | None = 0
+        for touch in touches:
+            status = status_of(touch)
+            if status is None:
+                continue
+            listed.append({"path": touch.path, "status": status})
+            changes = self._changes(touch)
+            if changes is None:
+                added = removed = None
+            elif added is not None and removed is not None:
+                added, removed = added + changes[0], removed + changes[1]
+        return {"files": listed, "insertions": added, "deletions": removed}
+
+    def _changes(self, touch: Touch) -> tuple[int, int] | None:
+        assert touch.after is not None
+        before, after = self._text(touch.before), self._text(touch.after)
+        if before is None or after is None:
+            return None
+        return (0, 0) if is_binary(before) or is_binary(after) else count_changes(before, after)
+
+    def _text(self, image: Image) -> bytes | None:
+        match image.state:
+            case Absent() | Directory() | Link():
+                return b""
+            case Content(size=size) if size <= _COUNTED_BYTES and self._payloads.exists(image):
+                return b"".join(self._payloads.chunks(image))
+            case _:
+                return None
+
+
+def status_of(touch: Touch) -> Status | None:
+    """Return what a touch did, net; None for nothing, for directories, and where the end is unknown."""
+    if touch.after is None or same(touch.before.state, touch.after.state):
+        return None
+    if isinstance(touch.before.state, Directory) or isinstance(touch.after.state, Directory):
+        return None
+    if isinstance(touch.before.state, Absent):
+        return "created"
+    return "deleted" if isinstance(touch.after.state, Absent) else "modified"
+
+
+def identity_from(facts: tuple[int, ...] | None) -> Identity | None:
+    """Return the identity recorded with an end state; None where none was."""
+    return Identity(*facts) if facts is not None and len(facts) == 7 else None
+
+
+def refuse_removed(timeline: Timeline, turn: TurnRecord) -> None:
+    """Refuse a late capture.
+
+    Raises:
+        ConflictError: A rewind took the turn away.
+    """
+    live = timeline.turns.get(turn.turn)
+    if live is None or live.message_id != turn.message_id:
+        raise ConflictError(f"the turn of {turn.message_id} was removed by a rewind", turn=turn.message_id)
+
+
+def _number_of(image: Image | None) -> str | None:
+    payload = image.payload if image is not None else None
+    return os.path.basename(payload.file).split(".")[0] if payload is not None else None

@@ -1,0 +1,69 @@
+"""File snapshots that another agent (Wave) recorded inside its messages, as touches on our timeline.
+
+A ``file_history`` block lists snapshots ``{messageId, filePath, timestamp, operation, snapshotPath}``. ``operation`` is
+``create`` with an empty ``snapshotPath`` where the file did not exist; any other snapshot that is empty, missing or
+unreadable is lost, and the file is left alone. Bytes are read only from below ``<root>/file-history``, whatever a
+transcript says. Nobody recorded what that agent left, nor the file's mode: the mode on disk is kept.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+
+from sessions.errors import RequestError
+from sessions.rewind.needs import Places
+from sessions.rewind.states import Absent, Content, Image, Payload
+from sessions.rewind.timeline import Touch
+from sessions.rewind.worktree import OutsideError, Worktree, read_content
+from sessions.transcript.outline import ForeignSnapshot
+
+_LOST = Image(Content("", 0, 0o644))
+
+
+class ForeignHistory:
+    """The snapshot files of another agent.
+
+    Args:
+        root: Our root, which is then that agent's too; its snapshots lie in ``file-history`` below.
+    """
+
+    def __init__(self, root: Path, worktree: Worktree) -> None:
+        self._directory = os.path.realpath(root / "file-history")
+        self._worktree = worktree
+
+    def touches(self, snapshots: Sequence[ForeignSnapshot], places: Places) -> list[Touch]:
+        """Return a touch for each snapshot, in transcript order. Reads the snapshot files that are there."""
+        found: list[Touch] = []
+        for number, snapshot in enumerate(snapshots):
+            try:
+                path = self._worktree.identify(snapshot.path)
+            except RequestError:
+                continue
+            order = places.of_snapshot(snapshot, number)
+            found.append(Touch(order, None, path, self._image(snapshot, path), None, "agent"))
+        return found
+
+    def _image(self, snapshot: ForeignSnapshot, path: str) -> Image:
+        if snapshot.operation == "create" and not snapshot.snapshot_path:
+            return Image(Absent())
+        if not snapshot.snapshot_path:
+            return _LOST
+        kept = os.path.realpath(os.path.join(self._directory, snapshot.snapshot_path))
+        if not kept.startswith(self._directory + "/"):
+            return _LOST
+        try:
+            with open(kept, "rb") as source:
+                content = read_content(source.fileno())
+        except (OSError, ValueError):
+            return _LOST
+        return Image(Content(content.sha256, content.size, self._mode(path)), Payload(kept, 0, content.size))
+
+    def _mode(self, path: str) -> int:
+        try:
+            with self._worktree.reading(path) as fd:
+                return stat.S_IMODE(os.fstat(fd).st_mode)
+        except (OSError, OutsideError):
+            return 0o644

@@ -1,0 +1,271 @@
+"""The journal of one transaction: everything it needs to be finished or taken back, in two files.
+
+``undo/<record>/stage.bin``
+    The bytes, in one file with one sync: the content of every file that will be changed (the *guards*), the
+    transcript's removed tail, and the tail that takes its place.
+``intent.json``
+    The record, behind a line with its SHA-256. **Its appearance is the commit point.** When all is done it is renamed
+    to
+    ``undo/<record>/record.json``, where an undo finds it.
+``abort-<record>``
+    An empty file, prepared before the commit and renamed here when the transaction must be put back.
+
+What a crash leaves: before the commit a directory under ``undo`` without ``record.json``, which is dead and swept;
+after it the intent, which is completed, or put back where the abort mark lies beside it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from sessions import files
+from sessions.errors import IncompleteError
+from sessions.ids import is_safe
+from sessions.rewind.judge import Change
+from sessions.rewind.states import Payload, image_from, payload_from
+from sessions.transcript.codec import dumps, loads
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """What happens to the transcript: its first ``keep`` bytes stay, ``removed`` makes place for ``tail``.
+
+    Attributes:
+        size: Bytes of the transcript before.
+        inode: Its inode before; afterwards it has another one.
+    """
+
+    keep: int
+    size: int
+    inode: int
+    removed: Payload
+    tail: Payload
+
+    def to_record(self) -> dict[str, object]:
+        """Return plain data."""
+        return {
+            "keep": self.keep,
+            "size": self.size,
+            "inode": self.inode,
+            "removed": self.removed.to_record(),
+            "tail": self.tail.to_record(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A transaction.
+
+    Attributes:
+        id: Names the record; for a rewind, also the rewind.
+        kind: ``rewind``, ``undo`` or ``redo``.
+        rewind: The rewind it makes true, takes back or makes true again.
+        changes: In the order they are made; put back in the opposite order.
+        log: Records appended to the timeline when all else is done.
+        removed_messages: For the report of an undo's redo.
+    """
+
+    id: str
+    kind: str
+    rewind: str
+    scope: str
+    to: str
+    at: str
+    changes: tuple[Change, ...]
+    cut: Cut | None
+    log: tuple[dict[str, object], ...]
+    removed_messages: int = 0
+    prompt: str = ""
+
+    def to_record(self) -> dict[str, object]:
+        """Return plain data; ``record_from(r.to_record()) == r``."""
+        return {
+            "v": VERSION,
+            "id": self.id,
+            "kind": self.kind,
+            "rewind": self.rewind,
+            "scope": self.scope,
+            "to": self.to,
+            "at": self.at,
+            "changes": [
+                {"path": change.path, "before": change.before.to_record(), "after": change.after.to_record()}
+                for change in self.changes
+            ],
+            "cut": self.cut.to_record() if self.cut else None,
+            "log": list(self.log),
+            "removed_messages": self.removed_messages,
+            "prompt": self.prompt,
+        }
+
+
+def record_from(data: Mapping[str, object]) -> Record:
+    """Return the transaction a journal describes.
+
+    Raises:
+        ValueError: It describes none.
+    """
+    try:
+        texts = {name: data[name] for name in ("id", "kind", "rewind", "scope", "to", "at", "prompt")}
+        removed = data["removed_messages"]
+        if not all(isinstance(text, str) for text in texts.values()) or not isinstance(removed, int):
+            raise ValueError("a field is not text")
+        return Record(
+            **cast("dict[str, str]", texts),
+            changes=tuple(
+                Change(cast("str", each["path"]), image_from(each["before"]), image_from(each["after"]))
+                for each in cast("list[dict[str, dict[str, object]]]", data["changes"])
+            ),
+            cut=_cut_from(data["cut"]),
+            log=tuple(cast("list[dict[str, object]]", data["log"])),
+            removed_messages=removed,
+        )
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"not a transaction: {error!r}") from error
+
+
+def _cut_from(data: object) -> Cut | None:
+    match data:
+        case None:
+            return None
+        case {"keep": int(keep), "size": int(size), "inode": int(inode), "removed": removed, "tail": tail}:
+            payloads = payload_from(removed), payload_from(tail)
+            if payloads[0] is not None and payloads[1] is not None:
+                return Cut(keep, size, inode, payloads[0], payloads[1])
+    raise ValueError("not a cut")
+
+
+class Journal:
+    """The journal of one session.
+
+    Args:
+        sidecar: The session's ``.ckpt`` directory.
+    """
+
+    def __init__(self, sidecar: Path) -> None:
+        self.sidecar = sidecar
+        self.intent = sidecar / "intent.json"
+
+    def directory(self, record_id: str) -> Path:
+        """Return where a transaction's files lie."""
+        return self.sidecar / "undo" / record_id
+
+    def stage_place(self, record_id: str) -> str:
+        """Return the stage, relative to the sidecar."""
+        return f"undo/{record_id}/stage.bin"
+
+    @contextlib.contextmanager
+    def staging(self, record_id: str) -> Iterator[int]:
+        """Give a descriptor to write the stage to; durable when left. On an error nothing stays."""
+        directory = self.directory(record_id)
+        files.make_directory(directory)
+        try:
+            fd = os.open(directory / "stage.bin", os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            try:
+                yield fd
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+            os.close(os.open(directory / "abort", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            files.sync_directory(directory)
+        except BaseException:
+            self.discard(record_id)
+            raise
+
+    def commit(self, record: Record) -> None:
+        """Write the intent: from here on the transaction happens.
+
+        Raises:
+            OSError: It does not; nothing but the stage was made.
+        """
+        text = dumps(record.to_record())
+        digest = hashlib.sha256(text).hexdigest().encode()
+        with contextlib.suppress(files.DurabilityUnknownError):  # the intent is live: from here on it is carried out
+            files.rewrite(self.intent, lambda fd: files.write_all(fd, digest + b"\n" + text))
+
+    def pending(self) -> Record | None:
+        """Return the transaction a crash left unfinished, None where there is none.
+
+        Raises:
+            IncompleteError: There is one and it cannot be read; nothing is known to be safe.
+        """
+        try:
+            return self._read(self.intent)
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise IncompleteError(f"an unfinished rewind cannot be read: {self.intent}: {error}") from error
+
+    def done(self, record_id: str) -> Record:
+        """Return a finished transaction.
+
+        Raises:
+            FileNotFoundError: Its files are gone.
+            ValueError: They cannot be read.
+        """
+        if not is_safe(record_id):
+            raise ValueError(f"not a record: {record_id!r}")
+        return self._read(self.directory(record_id) / "record.json")
+
+    def mark_aborted(self, record: Record) -> None:
+        """Decide, durably, that the transaction is put back."""
+        with contextlib.suppress(FileNotFoundError):
+            os.rename(self.directory(record.id) / "abort", self._abort_mark(record))
+        files.sync_directory(self.sidecar)
+
+    def is_aborted(self, record: Record) -> bool:
+        """Tell whether the transaction is to be put back."""
+        return self._abort_mark(record).exists()
+
+    def finish(self, record: Record) -> None:
+        """Turn the intent into the record an undo finds. A crash before it is durable repeats work already done."""
+        os.rename(self.intent, self.directory(record.id) / "record.json")
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.directory(record.id) / "abort")
+
+    def withdraw(self, record: Record) -> None:
+        """Remove the intent of a transaction that was put back, and what it staged."""
+        os.unlink(self.intent)
+        files.sync_directory(self.sidecar)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._abort_mark(record))
+        self.discard(record.id)
+
+    def discard(self, record_id: str) -> None:
+        """Remove a transaction's files."""
+        shutil.rmtree(self.directory(record_id), ignore_errors=True)
+        for directory in (self.sidecar / "undo", self.sidecar):
+            with contextlib.suppress(OSError):
+                os.rmdir(directory)
+
+    def sweep(self) -> list[str]:
+        """Remove what transactions that never came true left; the caller holds the session. Return their names."""
+        pending = self.intent.exists()
+        try:
+            names = sorted(os.listdir(self.sidecar / "undo"))
+        except FileNotFoundError:
+            return []
+        dead = [name for name in names if not pending and not (self.directory(name) / "record.json").exists()]
+        for name in dead:
+            self.discard(name)
+        return dead
+
+    def _abort_mark(self, record: Record) -> Path:
+        return self.sidecar / f"abort-{record.id}"
+
+    def _read(self, path: Path) -> Record:
+        digest, _, text = path.read_bytes().partition(b"\n")
+        if hashlib.sha256(text).hexdigest().encode() != digest:
+            raise ValueError("its checksum is wrong")
+        data = loads(text)
+        if not isinstance(data, dict):
+            raise ValueError("it holds no record")
+        return record_from(data)

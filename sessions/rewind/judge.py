@@ -1,0 +1,115 @@
+"""What happens to one file, decided from what it is, what it must become and what the agent left. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import assert_never
+
+from sessions.rewind.needs import Need
+from sessions.rewind.plan import Action, Conflict, FileVerdict, OnConflict, Reason
+from sessions.rewind.states import Absent, Content, Directory, FileState, Image, Link, OverLimit, Unreadable, same
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One path made from ``before`` into ``after``; swapped, it is its own undo."""
+
+    path: str
+    before: Image
+    after: Image
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A verdict, and what to do (None where nothing is to be done)."""
+
+    verdict: FileVerdict
+    change: Change | None = None
+    conflict: Conflict | None = None
+
+
+def judge(
+    need: Need, current: FileState, *, shown: str, on_conflict: OnConflict, forbidden: bool, kept: bool
+) -> Judgement:
+    """Decide about one path.
+
+    Args:
+        current: What the path is now.
+        shown: The path as people see it.
+        on_conflict: ``keep`` leaves a conflicting file alone; the others plan to overwrite it (``refuse`` is the
+            caller's: it needs to see all conflicts first).
+        forbidden: The path lies where nothing may be touched.
+        kept: The bytes of the target are there.
+    """
+    if forbidden:
+        return _skip(need, shown, "outside", "it lies outside the session's directories")
+    if same(current, need.target.state):
+        return Judgement(FileVerdict(shown, "unchanged", None, need.by, 0, 0))
+    return (
+        _impossible(need, shown, kept=kept)
+        or (_skip(need, shown, "unreadable", current.why) if isinstance(current, Unreadable) else None)
+        or _change(need, current, shown, on_conflict)
+    )
+
+
+def _impossible(need: Need, shown: str, *, kept: bool) -> Judgement | None:
+    """Judge a target nobody can bring back; None where it can be."""
+    match need.target.state:
+        case OverLimit(size):
+            return _skip(need, shown, "over_limit", f"it was {size} bytes, too large to be captured")
+        case Unreadable(why):
+            return _skip(need, shown, "unreadable", f"it could not be read before the edit: {why}")
+        case Content() if not kept:
+            return _skip(need, shown, "lost", "its snapshot is gone")
+        case _:
+            return None
+
+
+def _change(need: Need, current: FileState, shown: str, on_conflict: OnConflict) -> Judgement:
+    change = Change(need.path, Image(current), need.target)
+    action = _action(current, need.target.state)
+    if need.overlap:
+        found = "edited by two at the same time"
+    elif need.left is None:
+        verdict = FileVerdict(shown, action, "unverified", need.by, note="nobody recorded what the agent left")
+        return Judgement(verdict, change)
+    elif same(current, need.left.state):
+        return Judgement(FileVerdict(shown, action, None, need.by), change)
+    else:
+        found = describe(current, need.left.state)
+    conflict = Conflict(shown, found, need.by)
+    if on_conflict == "keep":
+        return Judgement(FileVerdict(shown, "skip", "conflict", need.by, note=f"kept: {found}"), None, conflict)
+    return Judgement(FileVerdict(shown, action, "conflict", need.by, note=found), change, conflict)
+
+
+def _skip(need: Need, shown: str, reason: Reason, note: str) -> Judgement:
+    return Judgement(FileVerdict(shown, "skip", reason, need.by, note=note))
+
+
+def _action(current: FileState, target: FileState) -> Action:
+    if isinstance(target, Absent):
+        return "delete"
+    return "recreate" if isinstance(current, Absent) else "restore"
+
+
+def describe(current: FileState, left: FileState) -> str:
+    """Say in a phrase how ``current`` differs from what the agent ``left``."""
+    match current:
+        case Absent():
+            phrase = "deleted since"
+        case Directory():
+            phrase = "replaced by a directory since"
+        case Link(target):
+            phrase = f"replaced by a link to {target} since"
+        case Content(sha256, _, mode) if isinstance(left, Content) and left.sha256 == sha256:
+            phrase = f"mode changed to {mode:04o} since"
+        case Content():
+            phrase = "created again since" if isinstance(left, Absent) else "changed since"
+        case Unreadable(why):
+            phrase = f"unreadable: {why}"
+        case OverLimit(size):
+            phrase = f"grown to {size} bytes since"
+        case _:
+            assert_never(current)
+    return phrase

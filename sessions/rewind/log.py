@@ -1,0 +1,104 @@
+"""The timeline's log on disk: one writer at a time, readers any time, and after a crash complete lines.
+
+``timeline.jsonl`` in the sidecar is only appended to, under ``captures.lock``: a short lock apart from the session's
+own, so that writers in other processes can record edits while the session is open elsewhere. A fragment that a crash
+left is never glued to the next record: it is ended by a newline, becomes a line nobody can read, and is counted as
+damage.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from sessions import files
+from sessions.locks import FileLock
+from sessions.rewind.timeline import VERSION, Timeline
+from sessions.transcript.codec import dumps, loads
+
+
+class CaptureLog:
+    """The log of one session. Objects work from several threads.
+
+    Args:
+        sidecar: The session's ``.ckpt`` directory; made when the first record is appended.
+    """
+
+    def __init__(self, sidecar: Path) -> None:
+        self.sidecar = sidecar
+        self.path = sidecar / "timeline.jsonl"
+        self._lock = FileLock(sidecar / "captures.lock")
+        self._thread_lock = threading.RLock()
+        self._depth = 0
+        self._inode: int | None = None
+        self._offset = 0
+        self._timeline = Timeline()
+
+    def read(self) -> Timeline:
+        """Return the timeline as of now, reading only what was appended since the last call."""
+        with self._thread_lock:
+            try:
+                with open(self.path, "rb") as log:
+                    self._catch_up(log.fileno())
+            except FileNotFoundError:
+                self._timeline, self._offset, self._inode = Timeline(), 0, None
+            return self._timeline
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[Timeline]:
+        """Hold the log's lock and give the timeline as of now. May be entered again by the thread that holds it."""
+        with self._thread_lock:
+            if not self._depth:
+                files.make_directory(self.sidecar)
+                self._lock.acquire(wait=True)
+            self._depth += 1
+            try:
+                yield self.read()
+            finally:
+                self._depth -= 1
+                if not self._depth:
+                    self._lock.release()
+
+    def append(self, records: Sequence[dict[str, object]], *, sync: bool = True) -> None:
+        """Append records, numbered, in one write. The caller holds the lock.
+
+        Args:
+            records: Without ``v`` and ``seq``.
+            sync: Return only when they are durable.
+
+        Raises:
+            OSError: Nothing was appended.
+        """
+        first = self._timeline.next_seq
+        numbered = [{"v": VERSION, "seq": first + place, **record} for place, record in enumerate(records)]
+        data = b"".join(dumps(record) + b"\n" for record in numbered)
+        if self._has_fragment():
+            data = b"\n" + data
+        files.append(self.path, data, create=True, sync=sync)
+        self.read()
+
+    def _has_fragment(self) -> bool:
+        try:
+            return os.stat(self.path).st_size > self._offset
+        except FileNotFoundError:
+            return False
+
+    def _catch_up(self, fd: int) -> None:
+        status = os.fstat(fd)
+        if self._inode is not None and (status.st_ino != self._inode or status.st_size < self._offset):
+            self._timeline, self._offset = Timeline(), 0
+        self._inode = status.st_ino
+        data = os.pread(fd, status.st_size - self._offset, self._offset)
+        complete = data.rfind(b"\n") + 1
+        self._timeline.extend(_parse(line) for line in data[:complete].split(b"\n") if line)
+        self._offset += complete
+
+
+def _parse(line: bytes) -> object:
+    try:
+        return loads(line)
+    except ValueError:
+        return None

@@ -1,0 +1,97 @@
+"""What must be restored to go back to a place on the timeline. Pure.
+
+A prompt of the transcript has a place on the timeline even where no turn was recorded for it (a host that only appends,
+another agent that resumed the session): in front of the next prompt that has one. Touches another agent recorded inside
+its messages are merged in at the places of their prompts.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from sessions.rewind.states import Content, Image
+from sessions.rewind.timeline import Order, Timeline, Touch
+from sessions.transcript.outline import ForeignSnapshot, Prompt
+
+
+class Places:
+    """Where the prompts of a transcript stand on its timeline.
+
+    Args:
+        prompts: The visible prompts in file order.
+        timeline: The live timeline.
+    """
+
+    def __init__(self, prompts: Sequence[Prompt], timeline: Timeline) -> None:
+        self._offsets = [prompt.offset for prompt in prompts]
+        self._orders: list[Order] = [(0, 0, 0, 0)] * len(prompts)
+        self._last_seq: dict[int, int] = {}
+        turns = {turn.message_id: turn for turn in timeline.turns.values()}
+        last = {touch.turn: touch.order[0] for touch in timeline.touches}
+        next_seq = timeline.next_seq
+        for place in range(len(prompts) - 1, -1, -1):
+            own = turns.get(prompts[place].id)
+            if own is not None:
+                next_seq = own.seq
+                self._orders[place] = (own.seq, 0, 0, 0)
+                self._last_seq[place] = last.get(own.turn, own.seq)
+            else:
+                self._orders[place] = (next_seq, -1, place, -1)
+
+    def of_prompt(self, place: int) -> Order:
+        """Return the place in front of all that the prompt at list position ``place`` (from 0) led to."""
+        return self._orders[place]
+
+    def of_snapshot(self, snapshot: ForeignSnapshot, number: int) -> Order:
+        """Return the place of another agent's touch, the ``number``-th of the transcript."""
+        place = max(bisect_right(self._offsets, snapshot.offset) - 1, 0)
+        if not self._orders:
+            return (0, -1, 0, number)
+        if place in self._last_seq:
+            return (self._last_seq[place], 1, place, number)
+        return (self._orders[place][0], -1, place, number)
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What a path must become, and what is known of it.
+
+    Attributes:
+        target: Its state at the position gone back to.
+        left: What the agent left there; None when nobody recorded it.
+        by: Who edited it last.
+        identity: What the system said of the file with ``left``.
+        overlap: Whether edits of it ran at the same time.
+    """
+
+    path: str
+    target: Image
+    left: Image | None
+    by: str
+    identity: tuple[int, ...] | None = None
+    overlap: bool = False
+
+
+def needs_after(touches: Iterable[Touch], position: Order) -> list[Need]:
+    """Return what every path touched after ``position`` needs to be as it was there, sorted by path.
+
+    Args:
+        touches: Live touches in timeline order.
+        position: A place on the timeline; a touch exactly there counts as after it.
+    """
+    needs: dict[str, Need] = {}
+    for touch in touches:
+        if touch.order < position:
+            continue
+        first = needs.get(touch.path)
+        target = first.target if first else touch.before
+        overlap = touch.overlap or (first is not None and first.overlap)
+        needs[touch.path] = Need(touch.path, target, touch.after, touch.by.split(" rw-")[0], touch.identity, overlap)
+    return [needs[path] for path in sorted(needs)]
+
+
+def known_content(need: Need) -> Content | None:
+    """Return the content the agent left, where it left a file."""
+    return need.left.state if need.left is not None and isinstance(need.left.state, Content) else None

@@ -1,0 +1,168 @@
+"""The bytes of snapshots: raw files under ``turns/<turn>/files`` in the sidecar, equal content once on disk.
+
+``NNNN.before`` is durable before anybody is told; ``NNNN.after`` becomes durable when its turn ends. What a record
+says of a payload (its SHA-256 and size) is checked whenever the bytes are used, so one that a crash cut short is
+*lost*, never restored.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from sessions import files
+from sessions.rewind.states import Content, Image, Payload
+from sessions.rewind.worktree import CHUNK_BYTES, read_content
+from sessions.transcript.codec import dumps
+
+
+class Payloads:
+    """The payload files of one session.
+
+    Args:
+        sidecar: The session's ``.ckpt`` directory.
+    """
+
+    def __init__(self, sidecar: Path) -> None:
+        self.sidecar = sidecar
+        self._by_digest: dict[str, str] = {}
+
+    def open_turn(self, turn: int, meta: dict[str, object]) -> None:
+        """Make the turn's directory, marker first; durable on return. Doing it again changes nothing."""
+        directory = self.sidecar / "turns" / str(turn) / "files"
+        if directory.is_dir():
+            return
+        files.make_directory(self.sidecar)
+        marker = self.sidecar / f"turn-{turn}.json"
+        files.rewrite(marker, lambda fd: files.write_all(fd, dumps({"v": 1, "turn": turn})))
+        files.make_directory(directory)
+        files.rewrite(
+            directory.parent / "meta.json", lambda fd: files.write_all(fd, dumps({"v": 1, "turn": turn, **meta}))
+        )
+
+    def store(self, turn: int, name: str, source_fd: int, *, durable: bool) -> Image:
+        """Keep what an open file holds.
+
+        Args:
+            name: ``NNNN.before`` or ``NNNN.after``; an ``after`` may replace an earlier one of the same name.
+            durable: Return only when the bytes survive a power loss; the caller syncs the directory, once for many.
+
+        Raises:
+            OSError: Nothing was kept (a full disk, a failing read).
+        """
+        place = f"turns/{turn}/files/{name}"
+        target = self.sidecar / place
+        known = self._link_known(source_fd, target)
+        if known is None:
+            known = self._copy(source_fd, target, durable=durable)
+        elif durable:
+            self.sync(Payload(place))
+        self._by_digest[known.sha256] = place
+        return Image(known, Payload(place, 0, known.size))
+
+    def remember(self, image: Image) -> None:
+        """Learn that a content is kept, so that it is not kept twice."""
+        if isinstance(image.state, Content) and image.payload is not None and not image.payload.offset:
+            self._by_digest.setdefault(image.state.sha256, image.payload.file)
+
+    def sync(self, payload: Payload) -> None:
+        """Make a payload's bytes durable."""
+        fd = os.open(self.locate(payload), os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def locate(self, payload: Payload) -> Path:
+        """Return the file a payload lies in."""
+        return self.sidecar / payload.file
+
+    def exists(self, image: Image) -> bool:
+        """Tell, without reading them, whether an image's bytes are there in full length."""
+        if not isinstance(image.state, Content):
+            return True
+        if image.payload is None:
+            return False
+        try:
+            return os.stat(self.locate(image.payload)).st_size >= image.payload.offset + image.state.size
+        except OSError:
+            return False
+
+    def intact(self, image: Image) -> bool:
+        """Tell whether an image's bytes are there and are the recorded ones."""
+        if not isinstance(image.state, Content):
+            return True
+        if not self.exists(image):
+            return False
+        digest = hashlib.sha256()
+        try:
+            for chunk in self.chunks(image):
+                digest.update(chunk)
+        except OSError:
+            return False
+        return digest.hexdigest() == image.state.sha256
+
+    def chunks(self, image: Image) -> Iterator[bytes]:
+        """Yield an image's bytes."""
+        if not isinstance(image.state, Content) or image.payload is None:
+            raise FileNotFoundError(errno.ENOENT, "no bytes were kept")
+        with open(self.locate(image.payload), "rb") as source:
+            source.seek(image.payload.offset)
+            left = image.state.size
+            while left and (chunk := source.read(min(left, CHUNK_BYTES))):
+                left -= len(chunk)
+                yield chunk
+
+    def writer(self, image: Image) -> Callable[[int], None]:
+        """Return what fills a descriptor with an image's bytes.
+
+        The returned function raises ``OSError`` when they are not the recorded ones: nothing wrong is ever put in
+        place.
+        """
+
+        def write(fd: int) -> None:
+            digest = hashlib.sha256()
+            for chunk in self.chunks(image):
+                digest.update(chunk)
+                files.write_all(fd, chunk)
+            if not isinstance(image.state, Content) or digest.hexdigest() != image.state.sha256:
+                raise OSError(errno.EIO, "a snapshot is damaged", str(image.payload))
+
+        return write
+
+    def _link_known(self, source_fd: int, target: Path) -> Content | None:
+        """Link the target to kept bytes equal to the source's; None where none are kept. Reads the source once."""
+        if not self._by_digest:
+            return None
+        content = read_content(source_fd)
+        os.lseek(source_fd, 0, os.SEEK_SET)
+        kept = self._by_digest.get(content.sha256)
+        if kept is None or not self.intact(Image(content, Payload(kept, 0, content.size))):
+            return None
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(target)
+        try:
+            os.link(self.sidecar / kept, target)
+        except OSError:
+            return None
+        return content
+
+    def _copy(self, source_fd: int, target: Path, *, durable: bool) -> Content:
+        temporary = target.with_name(f"{files.TEMP_PREFIX}{target.name}{files.TEMP_SUFFIX}")
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            content = read_content(source_fd, copy_to=fd)
+            if durable:
+                os.fsync(fd)
+            os.rename(temporary, target)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
+        finally:
+            os.close(fd)
+        return content

@@ -1,0 +1,188 @@
+"""From what paths need to be, to verdicts and an ordered list of changes. Looks at the disk, changes nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from sessions.rewind.edits import identity_from
+from sessions.rewind.judge import Change, Judgement, judge
+from sessions.rewind.lines import count_changes
+from sessions.rewind.needs import Need, known_content
+from sessions.rewind.payloads import Payloads
+from sessions.rewind.plan import Conflict, FileVerdict, OnConflict, Reason
+from sessions.rewind.states import Absent, Content, Directory, FileState, Image, Unreadable
+from sessions.rewind.worktree import OutsideError, Worktree
+
+_COUNTED_FILES = 200
+_COUNTED_BYTES = 1 << 20
+_NEW_DIRECTORY_MODE = 0o755
+
+
+@dataclass(slots=True)
+class FilesPlan:
+    """The file half of a plan.
+
+    Attributes:
+        verdicts: One for every path, sorted by path as shown.
+        changes: What to do, in an order that works: removals deepest first, then the rest outermost first.
+    """
+
+    verdicts: list[FileVerdict] = field(default_factory=list)
+    conflicts: list[Conflict] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
+
+
+class Planner:
+    """Plans file changes.
+
+    Args:
+        shown: Spells an identity for people.
+    """
+
+    def __init__(self, worktree: Worktree, payloads: Payloads, shown: Callable[[str], str]) -> None:
+        self._worktree = worktree
+        self._payloads = payloads
+        self._shown = shown
+
+    def plan(self, needs: Sequence[Need], on_conflict: OnConflict) -> FilesPlan:
+        """Judge every need and order the changes.
+
+        Args:
+            needs: Sorted by path.
+        """
+        judged: dict[str, Judgement] = {}
+        becoming_directories: set[str] = set()
+        for need in needs:
+            judgement = self._judge(need, on_conflict, becoming_directories)
+            judged[need.path] = judgement
+            if judgement.change is not None and isinstance(need.target.state, Directory):
+                becoming_directories.add(need.path)
+        plan = FilesPlan()
+        removed = self._settle_directories(judged, plan)
+        for path, judgement in judged.items():
+            counted = len(judged) <= _COUNTED_FILES
+            plan.verdicts.append(self._count(judgement) if counted else judgement.verdict)
+            if judgement.conflict is not None:
+                plan.conflicts.append(judgement.conflict)
+            if judgement.change is not None and path not in removed:
+                plan.changes.append(judgement.change)
+        plan.changes.extend(self._missing_parents(plan.changes))
+        plan.changes = _in_order(plan.changes)
+        plan.verdicts.sort(key=lambda verdict: verdict.path)
+        return plan
+
+    def _judge(self, need: Need, on_conflict: OnConflict, becoming_directories: set[str]) -> Judgement:
+        content, identity = known_content(need), identity_from(need.identity)
+        known = (content, identity) if content is not None and identity is not None else None
+        forbidden = self._worktree.why_not(need.path) is not None
+        current: FileState = Absent()
+        if not forbidden and not _below(need.path, becoming_directories):
+            current, _ = self._worktree.examine(need.path, known=known)
+        kept = self._payloads.exists(need.target)
+        return judge(
+            need, current, shown=self._shown(need.path), on_conflict=on_conflict, forbidden=forbidden, kept=kept
+        )
+
+    # -- directories -----------------------------------------------------------------------------------------------
+
+    def _settle_directories(self, judged: dict[str, Judgement], plan: FilesPlan) -> set[str]:
+        """Decide about directories that are in the way or must go; return the paths whose change is withdrawn."""
+        going = {path for path, each in judged.items() if each.change and isinstance(each.change.after.state, Absent)}
+        withdrawn: set[str] = set()
+        for path in sorted(judged, reverse=True):
+            change = judged[path].change
+            if change is None or not isinstance(change.before.state, Directory):
+                continue
+            if judged[path].conflict is not None:
+                emptied = self._guard_whole(path, judged)
+                note = "a directory stands in its way and cannot be kept whole"
+            else:
+                emptied = [] if set(self._worktree.children(path)) <= going else None
+                note = "not empty: it stays"
+            if emptied is None:
+                reason: Reason | None = "conflict" if judged[path].conflict is not None else None
+                verdict = replace(judged[path].verdict, action="skip", reason=reason, note=note)
+                judged[path] = replace(judged[path], verdict=verdict)
+                withdrawn.add(path)
+                going.discard(path)
+            else:
+                plan.changes.extend(emptied)
+        return withdrawn
+
+    def _guard_whole(self, path: str, judged: dict[str, Judgement]) -> list[Change] | None:
+        """Return the removals that empty a directory; None where something in it cannot be kept."""
+        removals: list[Change] = []
+        for below in self._worktree.descend(path):
+            state, _ = self._worktree.examine(below)
+            if isinstance(state, Unreadable):
+                return None
+            if below not in judged:
+                removals.append(Change(below, Image(state), Image(Absent())))
+        listed = {change.path for change in removals} | judged.keys()
+        whole = all(child in listed for change in removals for child in self._worktree.children(change.path))
+        return removals if whole and set(self._worktree.children(path)) <= listed else None
+
+    def _missing_parents(self, changes: Iterable[Change]) -> list[Change]:
+        made = {change.path for change in changes}
+        parents: list[Change] = []
+        for change in changes:
+            if isinstance(change.after.state, Absent):
+                continue
+            for parent in self._worktree.missing_parents(change.path):
+                if parent not in made:
+                    made.add(parent)
+                    parents.append(Change(parent, Image(Absent()), Image(Directory(_NEW_DIRECTORY_MODE))))
+        return parents
+
+    # -- lines -----------------------------------------------------------------------------------------------------
+
+    def _count(self, judgement: Judgement) -> FileVerdict:
+        change = judgement.change
+        if change is None:
+            return judgement.verdict
+        before, after = self._text_on_disk(change), self._text_kept(change.after)
+        counts = None if before is None or after is None else count_changes(before, after)
+        if counts is None:
+            return judgement.verdict
+        return replace(judgement.verdict, insertions=counts[0], deletions=counts[1])
+
+    def _text_on_disk(self, change: Change) -> bytes | None:
+        if not isinstance(change.before.state, Content):
+            return b""
+        if change.before.state.size > _COUNTED_BYTES:
+            return None
+        try:
+            with self._worktree.reading(change.path) as fd:
+                return os.read(fd, change.before.state.size)
+        except (OSError, OutsideError):
+            return None
+
+    def _text_kept(self, image: Image) -> bytes | None:
+        if not isinstance(image.state, Content):
+            return b""
+        if image.state.size > _COUNTED_BYTES:
+            return None
+        try:
+            return b"".join(self._payloads.chunks(image))
+        except OSError:
+            return None
+
+
+def _below(path: str, directories: set[str]) -> bool:
+    parent = os.path.dirname(path)
+    while len(parent) > 1:
+        if parent in directories:
+            return True
+        parent = os.path.dirname(parent)
+    return False
+
+
+def _in_order(changes: Iterable[Change]) -> list[Change]:
+    listed = list(changes)
+    removals = [change for change in listed if isinstance(change.after.state, Absent)]
+    others = [change for change in listed if not isinstance(change.after.state, Absent)]
+    return sorted(removals, key=lambda change: change.path, reverse=True) + sorted(
+        others, key=lambda change: change.path
+    )

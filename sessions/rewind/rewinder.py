@@ -1,0 +1,273 @@
+"""Rewinding one session: plan, compare, carry out, report.
+
+``plan`` looks and changes nothing. ``rewind`` plans again under both locks, refuses where the result differs from the
+plan it was given, and hands the transaction to the engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from sessions import clock, ids
+from sessions.errors import NotFoundError, RequestError, StaleError
+from sessions.rewind.engine import Engine, Outcome, Splice
+from sessions.rewind.foreign import ForeignHistory
+from sessions.rewind.journal import Record
+from sessions.rewind.log import CaptureLog
+from sessions.rewind.needs import Need, Places, needs_after
+from sessions.rewind.plan import Gap, History, OnConflict, OnRunning, Plan, Report, Scope
+from sessions.rewind.planning import FilesPlan, Planner
+from sessions.rewind.policy import refuse_conflicts
+from sessions.rewind.targets import Reference, Target, resolve
+from sessions.rewind.timeline import Timeline, Touch
+from sessions.rewind.worktree import Worktree
+from sessions.subagents.scope import unstopped
+from sessions.transcript import reader, titles
+from sessions.transcript.outline import Outline, Tail
+from sessions.transcript.scanning import Follower
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to rewind; the words of the public API."""
+
+    scope: Scope = "both"
+    history: History = "rewrite"
+    on_conflict: OnConflict = "overwrite"
+    on_running: OnRunning = "cancel"
+    paths: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Basis:
+    """What a plan was made from: the transcript's inode and size, and what would be done to every path."""
+
+    transcript: tuple[int, int]
+    files: FilesPlan
+    target: Target
+    tail: Tail | None
+
+
+class Rewinder:
+    """Rewinds one session.
+
+    Args:
+        shown: Spells an identity for people.
+    """
+
+    def __init__(
+        self,
+        session_id: str,
+        path: Path,
+        worktree: Worktree,
+        *,
+        log: CaptureLog,
+        planner: Planner,
+        foreign: ForeignHistory,
+        shown: Callable[[str], str],
+    ) -> None:
+        self._session_id = session_id
+        self._path = path
+        self._worktree = worktree
+        self._log = log
+        self._planner = planner
+        self._foreign = foreign
+        self._shown = shown
+        self._followers = Follower(path, deep=False), Follower(path, deep=True)
+
+    # -- looking ---------------------------------------------------------------------------------------------------
+
+    def outline(self, *, deep: bool) -> Outline:
+        """Return the transcript's outline as of now, reading only what was appended since the last time."""
+        light, full = self._followers
+        return full.outline() if deep or full.started else light.outline()
+
+    def touches(self, timeline: Timeline, outline: Outline) -> list[Touch]:
+        """Return all live touches in timeline order, another agent's merged in; the outline is a deep one."""
+        if not outline.snapshots:
+            return timeline.touches
+        places = Places(outline.prompts, timeline)
+        return sorted(
+            [*timeline.touches, *self._foreign.touches(outline.snapshots, places)], key=lambda touch: touch.order
+        )
+
+    def plan(self, to: Reference, options: Options) -> Plan:
+        """Say what a rewind would do.
+
+        Raises:
+            RequestError: There is no such checkpoint, or the options contradict each other.
+        """
+        _check(options)
+        timeline, outline = self._log.read(), self.outline(deep=False)
+        target = resolve(to, outline.prompts, timeline, options.scope)
+        tail = None
+        if options.scope != "code":
+            assert target.prompt is not None
+            tail = reader.survey_tail(self._path, target.prompt.offset)
+        files = FilesPlan()
+        if options.scope != "conversation":
+            files = self._planner.plan(self._needs(timeline, target, options), options.on_conflict)
+        return Plan(
+            session_id=self._session_id,
+            to=target.id,
+            index=target.index,
+            scope=options.scope,
+            history=options.history,
+            on_conflict=options.on_conflict,
+            on_running=options.on_running,
+            prompt=reader.read_prompt(self._path, target.prompt) if target.prompt and tail else "",
+            removed_messages=tail.removed_messages if tail else 0,
+            files=tuple(files.verdicts),
+            conflicts=tuple(files.conflicts),
+            gaps=(
+                *(self._gaps(timeline, target) if options.scope != "conversation" else ()),
+                *(Gap("background_task", (), target.id, task) for task in (unstopped(tail) if tail else ())),
+            ),
+            paths=options.paths,
+            basis=_Basis((outline.inode, outline.size), files, target, tail),
+        )
+
+    def _needs(self, timeline: Timeline, target: Target, options: Options) -> list[Need]:
+        touches: Sequence[Touch] = timeline.touches
+        if reader.has_snapshots(self._path, target.prompt.offset if target.prompt is not None else 0):
+            touches = self.touches(timeline, self.outline(deep=True))
+        needs = needs_after(touches, target.order)
+        if options.paths is None:
+            return needs
+        wanted = {self._worktree.identify(path) for path in options.paths}
+        missing = wanted - {need.path for need in needs}
+        if missing:
+            raise NotFoundError("file the agent touched since then", self._shown(min(missing)))
+        return [need for need in needs if need.path in wanted]
+
+    def _gaps(self, timeline: Timeline, target: Target) -> tuple[Gap, ...]:
+        return tuple(
+            replace(gap, paths=tuple(self._shown(path) for path in gap.paths))
+            for gap in timeline.gaps_from(target.order[0])
+        )
+
+    # -- changing --------------------------------------------------------------------------------------------------
+
+    def rewind(self, engine: Engine, to: Plan | Reference, options: Options, session: object) -> Report:
+        """Carry out a rewind; the caller holds the session's lock.
+
+        Args:
+            to: A plan (its own options count then), or what to plan for.
+            session: What the report gives to go on with.
+
+        Raises:
+            StaleError: The plan no longer describes what is there; nothing was changed.
+            ConflictError: ``on_conflict`` is ``refuse`` and there is a conflict; nothing was changed.
+            OSError: It failed; everything is as it was.
+            IncompleteError: It failed and could not be put back.
+        """
+        if isinstance(to, Plan):
+            options = Options(to.scope, to.history, to.on_conflict, to.on_running, to.paths)
+        with self._log.locked():
+            plan = self.plan(to.to if isinstance(to, Plan) else to, options)
+            if isinstance(to, Plan):
+                _compare(to, plan)
+            refuse_conflicts(plan)
+            draft, splice = self._draft(plan)
+            outcome = engine.run(draft, splice)
+        return self._report(plan, outcome, session)
+
+    def _draft(self, plan: Plan) -> tuple[Record, Splice | None]:
+        assert isinstance(plan.basis, _Basis)
+        target, tail, name, at = plan.basis.target, plan.basis.tail, ids.new_rewind_id(), clock.timestamp()
+        splice = None
+        if tail is not None and target.prompt is not None:
+            title = self.outline(deep=False).title
+            splice = Splice(target.prompt.offset, (titles.restated(tail.kept, title, target.prompt.offset),))
+        entry: dict[str, object] = {
+            "kind": "rewind",
+            "rewind": name,
+            "scope": plan.scope,
+            "to": plan.to,
+            "from_seq": target.order[0] if plan.scope == "both" else None,
+            "at": at,
+        }
+        adopted = self._adopted(target) if plan.scope == "conversation" else ()
+        changes = tuple(plan.basis.files.changes)
+        draft = Record(
+            id=name, kind="rewind", rewind=name, scope=plan.scope, to=plan.to, at=at, changes=changes, cut=None,
+            log=(*adopted, entry), removed_messages=plan.removed_messages, prompt=plan.prompt,
+        )  # fmt: skip
+        return draft, splice
+
+    def _adopted(self, target: Target) -> tuple[dict[str, object], ...]:
+        """Return records that keep on the timeline what else leaves with the removed lines.
+
+        Else a prompt without a turn of its own, and another agent's snapshots in its messages, would be gone for a
+        later rewind of the code alone.
+        """
+        assert target.index is not None
+        outline, timeline = self.outline(deep=True), self._log.read()
+        prompts = outline.prompts[target.index - 1 :]
+        recorded = {turn.message_id for turn in timeline.turns.values()}
+        records: list[dict[str, object]] = []
+        number = timeline.next_turn
+        for place, prompt in enumerate(prompts):
+            if prompt.id in recorded:
+                continue
+            end = prompts[place + 1].offset if place + 1 < len(prompts) else outline.size
+            records.append({"kind": "turn", "turn": number, "message_id": prompt.id, "run_id": None})
+            inside = [each for each in outline.snapshots if prompt.offset <= each.offset < end]
+            seen: set[str] = set()
+            for touch in self._foreign.touches(inside, Places(prompts, timeline)):
+                if touch.path not in seen:
+                    seen.add(touch.path)
+                    records.append(
+                        {"kind": "before", "turn": number, "edit": 0, "path": touch.path, "by": touch.by}
+                        | touch.before.to_record()
+                    )
+            number += 1
+        return tuple(records)
+
+    def _report(self, plan: Plan, outcome: Outcome, session: object) -> Report:
+        left = {self._shown(path) for path in outcome.left}
+        files = tuple(
+            replace(file, action="skip", reason="conflict", note="edited while the rewind ran: left alone")
+            if file.path in left and file.action != "unchanged"
+            else file
+            for file in plan.files
+        )
+        notes = []
+        if plan.scope == "conversation":
+            command = f"sessions rewind {self._session_id} --scope code --to {plan.to}"
+            notes.append(f"files stay as they are; to take them back: {command}")
+        return Report(
+            rewind_id=outcome.record.rewind,
+            session=session,
+            session_id=self._session_id,
+            prompt=plan.prompt,
+            removed_messages=plan.removed_messages,
+            files=files,
+            conflicts=plan.conflicts,
+            gaps=plan.gaps,
+            partial=any(file.action == "skip" and file.reason is not None for file in files),
+            notes=tuple(notes),
+        )
+
+
+def _check(options: Options) -> None:
+    if options.history != "rewrite":
+        raise RequestError(f"history={options.history!r} is not available yet; only 'rewrite' is")
+    if options.paths is not None and options.scope != "code":
+        raise RequestError("single files can only be chosen for scope 'code'")
+
+
+def _compare(given: Plan, fresh: Plan) -> None:
+    assert isinstance(fresh.basis, _Basis)
+    if not isinstance(given.basis, _Basis):
+        raise RequestError("this plan was not made by plan_rewind")
+    if given.session_id != fresh.session_id:
+        raise RequestError(f"this plan is for session {given.session_id}")
+    if given.scope != "code" and given.basis.transcript != fresh.basis.transcript:
+        raise StaleError("the transcript changed since")
+    before = {(file.path, file.action, file.reason) for file in given.files}
+    changed = sorted({path for path, _, _ in before ^ {(file.path, file.action, file.reason) for file in fresh.files}})
+    if changed:
+        raise StaleError(f"{changed[0]} changed since" + (f", and {len(changed) - 1} more" if len(changed) > 1 else ""))

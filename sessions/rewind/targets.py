@@ -1,0 +1,74 @@
+"""Which prompt is meant, and where that is. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sessions.errors import AmbiguousError, NotFoundError, RequestError
+from sessions.rewind.needs import Places
+from sessions.rewind.plan import Checkpoint, Scope
+from sessions.rewind.timeline import Order, Timeline
+from sessions.transcript.outline import Prompt
+
+Reference = Checkpoint | str | int
+"""A checkpoint, the message id of a prompt or the beginning of one, or an index from 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A prompt to go back to.
+
+    Attributes:
+        id: Its message id.
+        prompt: Its line; None for a prompt that left the conversation and is still on the timeline.
+        index: Its index from 1; None likewise.
+        order: Its place on the timeline.
+    """
+
+    id: str
+    prompt: Prompt | None
+    index: int | None
+    order: Order
+
+
+def resolve(to: Reference, prompts: Sequence[Prompt], timeline: Timeline, scope: Scope) -> Target:
+    """Find the prompt that is meant.
+
+    Raises:
+        NotFoundError: None is; a removed prompt is only found for scope ``code``.
+        AmbiguousError: Several are.
+    """
+    places = Places(prompts, timeline)
+    if isinstance(to, int):
+        if not 1 <= to <= len(prompts):
+            raise NotFoundError("checkpoint", to, hint=_how_many(len(prompts)))
+        return _visible(to - 1, prompts, places)
+    wanted = to.id if isinstance(to, Checkpoint) else to
+    if not wanted:
+        raise RequestError("an empty checkpoint was given")
+    for place, prompt in enumerate(prompts):
+        if prompt.id == wanted:
+            return _visible(place, prompts, places)
+    detached = timeline.turn_of(wanted) if scope == "code" else None
+    if detached is not None:
+        return Target(wanted, None, None, (detached.seq, 0, 0, 0))
+    if wanted.isdecimal() and len(wanted) < 10:
+        return resolve(int(wanted), prompts, timeline, scope)
+    matching = [place for place, prompt in enumerate(prompts) if prompt.id.startswith(wanted)]
+    if len(matching) == 1:
+        return _visible(matching[0], prompts, places)
+    if matching:
+        raise AmbiguousError("checkpoint", wanted, [prompts[place].id for place in matching])
+    raise NotFoundError("checkpoint", wanted, hint=_how_many(len(prompts)))
+
+
+def _visible(place: int, prompts: Sequence[Prompt], places: Places) -> Target:
+    prompt = prompts[place]
+    return Target(prompt.id, prompt, place + 1, places.of_prompt(place))
+
+
+def _how_many(count: int) -> str:
+    return (
+        f"the session has {count} checkpoint{'' if count == 1 else 's'}" if count else "the session has no checkpoint"
+    )

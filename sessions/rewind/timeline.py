@@ -1,0 +1,326 @@
+"""The code timeline: one log per session, folded into what is true now. Pure.
+
+The log (``timeline.jsonl`` in the sidecar) holds one JSON object a line, only ever appended:
+
+==========  =======================================================================================================
+``kind``    beside ``v`` (schema version) and ``seq`` (grows by one, never reused)
+==========  =======================================================================================================
+``turn``    ``turn`` (number, never reused), ``message_id`` of its prompt, ``run_id``
+``before``  ``turn``, ``edit``, ``path``, ``state``, ``payload``, ``by``: what a path was before its first edit in the
+turn
+``again``   ``turn``, ``edit``, ``path``, ``by``: the path is being edited once more; its end state is open again
+``after``   ``turn``, ``edit``, ``path``, ``state``, ``payload``, ``identity``, ``overlap``: what the edit left
+``gap``     ``turn``, ``gap`` (a word), ``paths``: something that was not captured
+``end``     ``turn``, ``files``, ``insertions``, ``deletions``: the turn's net effect, for lists
+``rewind``  ``rewind``, ``scope``, ``to``, ``from_seq``, ``at``, ``touches``: a rewind came true
+``undo``    ``rewind``, ``record``, ``at``: it was taken back · ``redo`` likewise: it came true once more
+==========  =======================================================================================================
+
+Order is the log's, never a clock's. Rewinding code to a position gives every path touched after it the *before* of its
+first touch after it. A rewind of both code and conversation takes the touches from ``from_seq`` on out of the timeline,
+an undo brings them back; a rewind of the conversation alone leaves them, *detached* from any prompt; a rewind of code
+alone adds its own writes as ``touches``. Nothing is ever deleted from the log, so a late capture for a removed turn is
+recognised and refused.
+
+Unknown kinds are skipped, so a log written by a later version is still read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal, cast
+
+from sessions.rewind.plan import Gap, Scope, Status, TouchedFile
+from sessions.rewind.states import Image, image_from
+
+VERSION = 1
+
+Order = tuple[int, int, int, int]
+"""A place on the timeline: the log's ``seq``, then finer places for touches that another agent recorded elsewhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Touch:
+    """One path edited in one turn: what it was before the first of the edits and after the last of them so far.
+
+    Attributes:
+        order: Its place on the timeline.
+        turn: The turn's number; None for a rewind's own writes and for another agent's captures.
+        after: None when nobody recorded what the edit left (it is running, or it crashed).
+        identity: What the system said of the file with ``after``: six integers and when, see ``worktree.Identity``.
+        by: Who made the edit: ``agent``, a subagent, or ``rewind``.
+        overlap: Whether two edits of the path ran at the same time.
+    """
+
+    order: Order
+    turn: int | None
+    path: str
+    before: Image
+    after: Image | None
+    by: str
+    identity: tuple[int, ...] | None = None
+    overlap: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRecord:
+    """A turn on the timeline; it stays there, detached, when its prompt leaves the conversation alone."""
+
+    seq: int
+    turn: int
+    message_id: str
+    run_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class TurnSummary:
+    """A turn's net effect, recorded when it ended; counts are None when unknown."""
+
+    files: tuple[TouchedFile, ...]
+    insertions: int | None
+    deletions: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A rewind on the undo stack.
+
+    Attributes:
+        record: The transaction that last changed its ``state``.
+        left: Paths that transaction found changed in between and left alone.
+    """
+
+    rewind: str
+    record: str
+    scope: Scope
+    to: str
+    at: str
+    seq: int
+    state: Literal["done", "undone"]
+    left: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Timeline:
+    """The fold of a log: what is live now. Made by ``fold``, extended by ``extend``; otherwise read only."""
+
+    turns: dict[int, TurnRecord] = field(default_factory=dict)
+    touches: list[Touch] = field(default_factory=list)
+    gaps: list[tuple[int, int, Gap]] = field(default_factory=list)
+    summaries: dict[int, TurnSummary] = field(default_factory=dict)
+    steps: list[Step] = field(default_factory=list)
+    removed_turns: dict[int, str] = field(default_factory=dict)
+    next_seq: int = 0
+    next_turn: int = 1
+    last_turn_seq: int = -1
+    damaged: int = 0
+    _stash: dict[str, _Removed] = field(default_factory=dict)
+    _from_seq: dict[str, int | None] = field(default_factory=dict)
+    _latest: dict[tuple[int, str], int] = field(default_factory=dict)
+
+    def extend(self, records: Iterable[object]) -> None:
+        """Fold more records in, in log order; one that makes no sense is counted in ``damaged`` and skipped."""
+        for record in records:
+            try:
+                self._fold(cast("Mapping[str, object]", record))
+            except (ValueError, TypeError, KeyError, AttributeError):
+                self.damaged += 1
+
+    def turn_of(self, message_id: str) -> TurnRecord | None:
+        """Return the live turn whose prompt has that id, also a detached one."""
+        return next((turn for turn in self.turns.values() if turn.message_id == message_id), None)
+
+    def touch_in(self, turn: int, path: str) -> Touch | None:
+        """Return what a turn did to a path so far."""
+        place = self._latest.get((turn, path))
+        return None if place is None else self.touches[place]
+
+    def touches_of(self, turn: int) -> list[Touch]:
+        """Return what a turn touched, in order."""
+        return [touch for touch in self.touches if touch.turn == turn]
+
+    def gaps_from(self, seq: int) -> tuple[Gap, ...]:
+        """Return the live gaps recorded from ``seq`` on."""
+        return tuple(gap for at, _turn, gap in self.gaps if at >= seq)
+
+    def gaps_of(self, turn: int) -> tuple[Gap, ...]:
+        """Return the gaps of a turn."""
+        return tuple(gap for _at, number, gap in self.gaps if number == turn)
+
+    def newest_done(self) -> Step | None:
+        """Return the rewind an undo would take back."""
+        return next((step for step in reversed(self.steps) if step.state == "done"), None)
+
+    def newest_undone(self) -> Step | None:
+        """Return the rewind a redo would repeat: the last one undone, if no turn and no rewind came since."""
+        undone = [step for step in self.steps if step.state == "undone"]
+        if not undone:
+            return None
+        newest = max(undone, key=lambda step: step.seq)
+        done_later = any(
+            step.seq > newest.seq for step in self.steps if step.state == "done" and step.record == step.rewind
+        )
+        return None if done_later or self.last_turn_seq > newest.seq else newest
+
+    def _fold(self, record: Mapping[str, object]) -> None:
+        seq = record["seq"]
+        if not isinstance(seq, int):
+            raise ValueError("seq")
+        self.next_seq = max(self.next_seq, seq + 1)
+        folds: dict[object, Callable[[int, Mapping[str, object]], None]] = {
+            "turn": self._begin_turn,
+            "before": self._touch,
+            "again": self._reopen,
+            "after": self._close,
+            "gap": self._gap,
+            "end": self._end,
+            "rewind": self._rewind,
+            "undo": self._undo,
+            "redo": self._redo,
+        }
+        if (fold := folds.get(record["kind"])) is not None:
+            fold(seq, record)
+
+    def _begin_turn(self, seq: int, record: Mapping[str, object]) -> None:
+        number = _int(record["turn"])
+        run_id = record.get("run_id")
+        self.turns[number] = TurnRecord(
+            seq, number, _str(record["message_id"]), run_id if isinstance(run_id, str) else None
+        )
+        self.next_turn = max(self.next_turn, number + 1)
+        self.last_turn_seq = seq
+
+    def _touch(self, seq: int, record: Mapping[str, object]) -> None:
+        turn, path = _int(record["turn"]), _str(record["path"])
+        touch = Touch((seq, 0, 0, 0), turn, path, image_from(record), None, _str(record["by"]))
+        self._latest[turn, path] = len(self.touches)
+        self.touches.append(touch)
+
+    def _reopen(self, _seq: int, record: Mapping[str, object]) -> None:
+        place = self._latest[_int(record["turn"]), _str(record["path"])]
+        self.touches[place] = replace(self.touches[place], after=None, identity=None, by=_str(record["by"]))
+
+    def _close(self, _seq: int, record: Mapping[str, object]) -> None:
+        place = self._latest[_int(record["turn"]), _str(record["path"])]
+        touch = self.touches[place]
+        identity = record.get("identity")
+        self.touches[place] = replace(
+            touch,
+            after=image_from(record),
+            identity=tuple(identity) if isinstance(identity, list) else None,
+            overlap=touch.overlap or record.get("overlap") is True,
+        )
+
+    def _gap(self, seq: int, record: Mapping[str, object]) -> None:
+        turn = _int(record["turn"])
+        paths = record.get("paths")
+        shown = tuple(str(path) for path in paths) if isinstance(paths, list) else ()
+        self.gaps.append((seq, turn, Gap(_str(record["gap"]), shown, self.turns[turn].message_id)))
+
+    def _end(self, _seq: int, record: Mapping[str, object]) -> None:
+        listed = record["files"]
+        files = tuple(
+            TouchedFile(_str(each["path"]), cast("Status", _str(each["status"])))
+            for each in cast("list[dict[str, object]]", listed)
+        )
+        added, removed = record.get("insertions"), record.get("deletions")
+        self.summaries[_int(record["turn"])] = TurnSummary(
+            files, added if isinstance(added, int) else None, removed if isinstance(removed, int) else None
+        )
+
+    def _rewind(self, seq: int, record: Mapping[str, object]) -> None:
+        name, from_seq = _str(record["rewind"]), record.get("from_seq")
+        scope = cast("Scope", _str(record["scope"]))
+        self.steps.append(
+            Step(name, name, scope, _str(record["to"]), _str(record.get("at", "")), seq, "done", _left(record))
+        )
+        self._from_seq[name] = from_seq if isinstance(from_seq, int) else None
+        if scope == "both" and isinstance(from_seq, int):
+            self._remove(name, from_seq, seq)
+        self._own_writes(seq, record)
+
+    def _undo(self, _seq: int, record: Mapping[str, object]) -> None:
+        name = _str(record["rewind"])
+        self._set_step(name, "undone", record)
+        removed = self._stash.pop(name, None)
+        own = [touch for touch in self.touches if touch.by == f"rewind {name}"]
+        self._stash[f"own {name}"] = _Removed(touches=own)
+        self.touches = [touch for touch in self.touches if touch.by != f"rewind {name}"]
+        if removed is not None:
+            self.touches = sorted([*self.touches, *removed.touches], key=lambda touch: touch.order)
+            self.gaps = sorted([*self.gaps, *removed.gaps], key=lambda gap: gap[0])
+            self.turns = dict(sorted({**self.turns, **removed.turns}.items()))
+            for turn in removed.turns:
+                self.removed_turns.pop(turn, None)
+        self._index()
+
+    def _redo(self, seq: int, record: Mapping[str, object]) -> None:
+        name = _str(record["rewind"])
+        step = self._set_step(name, "done", record)
+        from_seq = self._from_seq.get(name)
+        own = self._stash.pop(f"own {name}", None)
+        if step.scope == "both" and from_seq is not None:
+            self._remove(name, from_seq, seq)
+        if own is not None:
+            self.touches = sorted([*self.touches, *own.touches], key=lambda touch: touch.order)
+        self._index()
+
+    def _remove(self, name: str, from_seq: int, before_seq: int) -> None:
+        gone = _Removed(
+            [touch for touch in self.touches if touch.order[0] >= from_seq],
+            [gap for gap in self.gaps if gap[0] >= from_seq],
+            {number: turn for number, turn in self.turns.items() if from_seq <= turn.seq < before_seq},
+        )
+        self.touches = [touch for touch in self.touches if touch.order[0] < from_seq]
+        self.gaps = [gap for gap in self.gaps if gap[0] < from_seq]
+        self.turns = {number: turn for number, turn in self.turns.items() if number not in gone.turns}
+        self.removed_turns.update(dict.fromkeys(gone.turns, name))
+        self._stash[name] = gone
+        self._index()
+
+    def _own_writes(self, seq: int, record: Mapping[str, object]) -> None:
+        listed = record.get("touches")
+        for place, each in enumerate(
+            cast("list[dict[str, dict[str, object]]]", listed) if isinstance(listed, list) else []
+        ):
+            before, after = image_from(each["before"]), image_from(each["after"])
+            name = f"rewind {record['rewind']}"
+            self.touches.append(Touch((seq, 0, 0, place), None, _str(each["path"]), before, after, name))
+
+    def _set_step(self, name: str, state: Literal["done", "undone"], said: Mapping[str, object]) -> Step:
+        for place, step in enumerate(self.steps):
+            if step.rewind == name:
+                record, seq = _str(said["record"]), _int(said["seq"])
+                self.steps[place] = replace(step, state=state, record=record, seq=seq, left=_left(said))
+                return step
+        raise ValueError(f"no rewind {name}")
+
+    def _index(self) -> None:
+        self._latest = {
+            (touch.turn, touch.path): place for place, touch in enumerate(self.touches) if touch.turn is not None
+        }
+
+
+@dataclass(slots=True)
+class _Removed:
+    touches: list[Touch] = field(default_factory=list)
+    gaps: list[tuple[int, int, Gap]] = field(default_factory=list)
+    turns: dict[int, TurnRecord] = field(default_factory=dict)
+
+
+def _left(record: Mapping[str, object]) -> tuple[str, ...]:
+    left = record.get("left")
+    return tuple(str(path) for path in left) if isinstance(left, list) else ()
+
+
+def _int(value: object) -> int:
+    if not isinstance(value, int):
+        raise ValueError(f"not a number: {value!r}")
+    return value
+
+
+def _str(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"not text: {value!r}")
+    return value

@@ -1,0 +1,245 @@
+"""Undo and redo: a finished transaction turned around.
+
+What each file was becomes what it must be; what the transaction left counts as what the agent left, so a file somebody
+changed since is a conflict like any other. The transcript's removed tail comes back byte for byte; titles and notices
+appended since stay behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sessions import clock, ids
+from sessions.errors import ConflictError, DataError, NotFoundError, NothingToUndoError, RequestError
+from sessions.rewind.engine import Engine, Part, Splice
+from sessions.rewind.journal import Journal, Record
+from sessions.rewind.log import CaptureLog
+from sessions.rewind.needs import Need
+from sessions.rewind.plan import OnConflict, Plan, Report, RewindRecord, Scope
+from sessions.rewind.planning import FilesPlan, Planner
+from sessions.rewind.policy import refuse_conflicts
+from sessions.rewind.states import Image
+from sessions.rewind.timeline import Step, Timeline
+from sessions.rewind.worktree import Worktree
+from sessions.transcript import reader
+
+_COMPARED_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Reversal:
+    """What to turn around and how.
+
+    Attributes:
+        kind: ``undo`` or ``redo``.
+        record: The transaction that is turned around.
+        paths: Only these files, and not the conversation; None for all.
+    """
+
+    kind: str
+    step: Step
+    record: Record
+    on_conflict: OnConflict
+    paths: tuple[str, ...] | None
+
+
+class Undoer:
+    """Takes back the rewinds of one session, and repeats them.
+
+    Args:
+        shown: Spells an identity for people.
+    """
+
+    def __init__(
+        self,
+        session_id: str,
+        path: Path,
+        worktree: Worktree,
+        *,
+        log: CaptureLog,
+        journal: Journal,
+        planner: Planner,
+        shown: Callable[[str], str],
+    ) -> None:
+        self._session_id = session_id
+        self._path = path
+        self._worktree = worktree
+        self._log = log
+        self._journal = journal
+        self._planner = planner
+        self._shown = shown
+
+    def rewinds(self) -> list[RewindRecord]:
+        """Return the undo stack, oldest first."""
+        return [
+            RewindRecord(step.rewind, step.to, step.scope, clock.parse(step.at), step.state)
+            for step in self._log.read().steps
+        ]
+
+    def find(
+        self, kind: str, rewind_id: str | None, *, on_conflict: OnConflict, paths: Sequence[str] | None
+    ) -> Reversal:
+        """Find what is to be undone or redone.
+
+        Raises:
+            NothingToUndoError: Nothing is left.
+            NotFoundError: No rewind has that id.
+            ConflictError: It is not the newest: the later ones come first.
+            DataError: Its record is damaged or gone.
+        """
+        timeline = self._log.read()
+        step = timeline.newest_done() if kind == "undo" else timeline.newest_undone()
+        if rewind_id is not None:
+            _check_newest(timeline, rewind_id, step, kind)
+        if step is None:
+            raise NothingToUndoError(kind)
+        try:
+            record = self._journal.done(step.record)
+        except (OSError, ValueError) as error:
+            raise DataError(f"the record of rewind {step.rewind} cannot be read: {error}") from error
+        return Reversal(kind, step, record, on_conflict, tuple(paths) if paths is not None else None)
+
+    def plan(self, reversal: Reversal) -> Plan:
+        """Say what an undo or redo would do; changes nothing."""
+        files = self._files(reversal)
+        return Plan(
+            session_id=self._session_id,
+            to=reversal.step.to,
+            index=None,
+            scope=reversal.step.scope,
+            history="rewrite",
+            on_conflict=reversal.on_conflict,
+            on_running="cancel",
+            prompt=reversal.record.prompt if reversal.kind == "redo" else "",
+            removed_messages=reversal.record.removed_messages if reversal.kind == "redo" else 0,
+            files=tuple(files.verdicts),
+            conflicts=tuple(files.conflicts),
+            gaps=(),
+            paths=reversal.paths,
+            basis=files,
+        )
+
+    def run(self, engine: Engine, reversal: Reversal, session: object) -> Report:
+        """Carry it out; the caller holds the session's lock.
+
+        Raises:
+            ConflictError: A turn came since, or a file changed, and nothing says what to do then; nothing was changed.
+            OSError: It failed; everything is as it was.
+            IncompleteError: It failed and could not be put back.
+        """
+        with self._log.locked() as timeline:
+            plan = self.plan(reversal)
+            refuse_conflicts(plan)
+            splice = None
+            if reversal.paths is None:
+                _refuse_new_turn(timeline, reversal)
+                splice = self._splice(reversal)
+            assert isinstance(plan.basis, FilesPlan)
+            outcome = engine.run(self._draft(reversal, plan.basis), splice)
+        left = {self._shown(path) for path in outcome.left}
+        return Report(
+            rewind_id=outcome.record.rewind,
+            session=session,
+            session_id=self._session_id,
+            prompt=plan.prompt,
+            removed_messages=plan.removed_messages,
+            files=plan.files,
+            conflicts=plan.conflicts,
+            gaps=(),
+            partial=plan.partial or bool(left),
+            notes=tuple(f"{path} was edited meanwhile and left alone" for path in sorted(left)),
+        )
+
+    def _files(self, reversal: Reversal) -> FilesPlan:
+        needs = [
+            Need(change.path, change.before, Image(change.after.state), "rewind")
+            for change in sorted(reversal.record.changes, key=lambda change: change.path)
+            if change.path not in reversal.step.left
+        ]
+        if reversal.paths is not None:
+            wanted = {self._worktree.identify(path) for path in reversal.paths}
+            missing = wanted - {need.path for need in needs}
+            if missing:
+                raise NotFoundError("file of that rewind", self._shown(min(missing)))
+            needs = [need for need in needs if need.path in wanted]
+        return self._planner.plan(needs, reversal.on_conflict)
+
+    def _draft(self, reversal: Reversal, files: FilesPlan) -> Record:
+        name, at = ids.new_rewind_id(), clock.timestamp()
+        if reversal.paths is None:
+            kind, rewind = reversal.kind, reversal.step.rewind
+            entry: dict[str, object] = {"kind": kind, "rewind": rewind, "record": name, "at": at}
+            scope: Scope = reversal.step.scope
+        else:
+            kind, rewind, scope = "rewind", name, "code"
+            entry = {"kind": kind, "rewind": name, "scope": scope, "to": reversal.step.to, "from_seq": None, "at": at}
+        return Record(
+            id=name,
+            kind=kind,
+            rewind=rewind,
+            scope=scope,
+            to=reversal.step.to,
+            at=at,
+            changes=tuple(files.changes),
+            cut=None,
+            log=(entry,),
+            removed_messages=reversal.record.removed_messages,
+            prompt=reversal.record.prompt,
+        )
+
+    def _splice(self, reversal: Reversal) -> Splice | None:
+        cut = reversal.record.cut
+        if cut is None:
+            return None
+        appended, removed = cut.tail.size or 0, cut.removed.size or 0
+        stage = str(self._journal.sidecar / cut.removed.file)
+        if not self._ends_as_left(cut.keep, str(self._journal.sidecar / cut.tail.file), cut.tail.offset, appended):
+            raise ConflictError("the transcript was rewritten by another program since; nothing was changed")
+        stays, turned = reader.lines_since(self._path, cut.keep + appended)
+        if turned and reversal.on_conflict == "refuse":
+            raise ConflictError(
+                f"messages came since the {'rewind' if reversal.kind == 'undo' else 'undo'}; nothing was changed"
+                " (on_conflict 'keep' keeps them behind the restored ones, 'overwrite' removes them)"
+            )
+        since = stays + turned if reversal.on_conflict == "keep" else stays
+        parts: list[Part] = [(stage, cut.removed.offset, removed)]
+        if since:
+            parts.append(b"" if self._ends_line(stage, cut.removed.offset + removed, removed) else b"\n")
+            parts.append(since)
+        return Splice(cut.keep, tuple(parts))
+
+    def _ends_as_left(self, keep: int, stage: str, offset: int, size: int) -> bool:
+        compared = min(size, _COMPARED_BYTES)
+        try:
+            with open(self._path, "rb") as transcript, open(stage, "rb") as staged:
+                transcript.seek(keep + size - compared)
+                staged.seek(offset + size - compared)
+                return transcript.read(compared) == staged.read(compared)
+        except OSError as error:
+            raise DataError(f"what the rewind removed cannot be read: {error}") from error
+
+    def _ends_line(self, stage: str, end: int, size: int) -> bool:
+        if not size:
+            return True
+        with open(stage, "rb") as staged:
+            staged.seek(end - 1)
+            return staged.read(1) == b"\n"
+
+
+def _check_newest(timeline: Timeline, rewind_id: str, step: Step | None, kind: str) -> None:
+    if not any(each.rewind == rewind_id for each in timeline.steps):
+        raise NotFoundError("rewind", rewind_id)
+    if step is None or step.rewind != rewind_id:
+        state = next(each.state for each in timeline.steps if each.rewind == rewind_id)
+        if (state == "undone") == (kind == "undo"):
+            raise RequestError(f"rewind {rewind_id} is already {'undone' if kind == 'undo' else 'in place'}")
+        raise ConflictError(f"rewind {rewind_id} is not the newest; {kind} the later ones first")
+
+
+def _refuse_new_turn(timeline: Timeline, reversal: Reversal) -> None:
+    if reversal.on_conflict == "refuse" and any(turn.seq > reversal.step.seq for turn in timeline.turns.values()):
+        raise ConflictError(
+            f"a turn came since the {'rewind' if reversal.kind == 'undo' else 'undo'}; nothing was changed",
+        )

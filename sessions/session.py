@@ -1,0 +1,503 @@
+"""One session: the facade over transcript, timeline and rewind. It has no logic of its own, only order and locks.
+
+A session open for writing holds the kernel lock of its sidecar from ``open`` (a new one: from its first line on disk)
+to ``close``. The lock in the process (``_guard``) makes it usable from several threads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from sessions import files, paths
+from sessions.compaction import Compaction, compact
+from sessions.errors import BusyError, ConflictError, LockedError, RequestError
+from sessions.locks import FileLock, HeldError
+from sessions.rewind.audit import audit
+from sessions.rewind.checkpoints import checkpoints
+from sessions.rewind.edits import Recorder
+from sessions.rewind.engine import Engine
+from sessions.rewind.foreign import ForeignHistory
+from sessions.rewind.journal import Journal
+from sessions.rewind.log import CaptureLog
+from sessions.rewind.payloads import Payloads
+from sessions.rewind.plan import Checkpoint, History, OnConflict, OnRunning, Plan, Report, RewindRecord, Scope
+from sessions.rewind.planning import Planner
+from sessions.rewind.rewinder import Options, Rewinder
+from sessions.rewind.targets import Reference
+from sessions.rewind.undo import Undoer
+from sessions.rewind.worktree import Worktree
+from sessions.settings import Settings
+from sessions.transcript import reader, titles
+from sessions.transcript.outline import Finding, Header
+from sessions.transcript.writer import Writer
+from sessions.turn import Turn
+
+if TYPE_CHECKING:
+    from sessions.transcript.messages import Message, Messages
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a session lies and what it may touch; made by the store.
+
+    Attributes:
+        root: The store's root.
+        transcript: The session's file.
+        header: Its header line; None for a headerless file.
+        new_header: What a file that does not exist yet begins with.
+        workdir: What the header says; None for a headerless file.
+        touches: The directory its edits are relative to; None where nobody knows: then no file is touched.
+    """
+
+    session_id: str
+    root: Path
+    transcript: Path
+    header: Header | None
+    new_header: bytes | None
+    workdir: str | None
+    touches: str | None
+    created_at: datetime
+    add_dirs: tuple[str, ...] = ()
+
+
+class Session:
+    """A session. Open it with ``SessionStore``; close it, or use it as a context manager.
+
+    Attributes:
+        id: Its name, unique in the store.
+        path: Its transcript.
+        workdir: The directory the agent works in; None for a headerless file.
+        created_at: When it began.
+        git_branch: The branch it began on; None where there was none.
+        read_only: Whether it may change anything.
+    """
+
+    def __init__(
+        self, place: Place, settings: Settings, *, read_only: bool = False, on_close: Callable[[Session], None]
+    ) -> None:
+        self.id = place.session_id
+        self.path = place.transcript
+        self.workdir = place.workdir
+        self.created_at = place.created_at
+        self.git_branch = place.header.git_branch if place.header is not None else None
+        self.forked_from: str | None = None
+        self.read_only = read_only
+        self._guard = threading.RLock()
+        self._on_close = on_close
+        self._pending: list[bytes] = []
+        self._pending_title: str | None = None
+        self._turn: Turn | None = None
+        self._closed = False
+        self._notes: list[Finding] = []
+        if settings.damage is not None:
+            self._notes.append(Finding("settings", settings.damage, "the defaults are used"))
+        sidecar = paths.sidecar(self.path)
+        self._lock = FileLock(sidecar / "lock")
+        self._writer = Writer(self.path, sidecar=sidecar, session_id=self.id, header=place.new_header)
+        worktree = Worktree(place.touches, place.add_dirs, store=place.root)
+        self._log = CaptureLog(sidecar)
+        payloads = self._payloads = Payloads(sidecar)
+        journal = Journal(sidecar)
+        planner = Planner(worktree, payloads, self._shown)
+        self._worktree = worktree
+        self._recorder = Recorder(self._log, payloads, worktree, limit_bytes=settings.max_file_bytes)
+        self._rewinder = Rewinder(
+            self.id,
+            self.path,
+            worktree,
+            log=self._log,
+            planner=planner,
+            foreign=ForeignHistory(place.root, worktree),
+            shown=self._shown,
+        )
+        self._undoer = Undoer(
+            self.id, self.path, worktree, log=self._log, journal=journal, planner=planner, shown=self._shown
+        )
+        self._journal = journal
+        self._engine = Engine(journal, worktree, payloads, self._log, self._writer)
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+
+    @property
+    def title(self) -> str | None:
+        """The last title given; None if none was."""
+        return self._writer.title or self._pending_title
+
+    @property
+    def messages(self) -> Messages:
+        """What the model sees: from the last compaction on. Reads only that part of the file."""
+        from sessions.transcript.messages import Messages  # noqa: PLC0415 - pydantic is paid for by who needs it
+
+        return Messages(reader.read_view(self.path) if self.path.exists() else [])
+
+    def history(self) -> Messages:
+        """Return every visible message in file order, also those a compaction replaced."""
+        from sessions.transcript.messages import Messages  # noqa: PLC0415
+
+        return Messages(list(reader.read_history(self.path)) if self.path.exists() else [])
+
+    def checkpoints(self) -> list[Checkpoint]:
+        """Return the turns one can go back to, oldest first."""
+        with self._guard:
+            outline = self._rewinder.outline(deep=True)
+            timeline = self._log.read()
+            return checkpoints(outline, timeline, identify=self._worktree.identify, shown=self._shown)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What was found damaged, set aside or recovered so far; `SessionStore.check` looks at everything."""
+        found = [*self._notes, *self._writer.findings]
+        if self.path.exists():
+            found += self._rewinder.outline(deep=False).findings
+        if self.read_only and self._journal.intent.exists():
+            found.append(
+                Finding("unfinished_rewind", str(self._journal.intent), "finished at the next opening for writing")
+            )
+        return tuple(found)
+
+    # -- writing ---------------------------------------------------------------------------------------------------
+
+    def append(self, message: Message | Mapping[str, object]) -> str:
+        """Append a message; durable on return. Until the first one that is not meta, nothing is written to disk.
+
+        Returns:
+            The message's id.
+
+        Raises:
+            RequestError: It is not a message; nothing was written.
+            OSError: It could not be written; the file is as before.
+        """
+        from sessions.transcript.messages import message_of  # noqa: PLC0415
+
+        checked = message_of(message)
+        line = checked.to_line()
+        with self._writing():
+            if checked.is_meta and not self.path.exists():
+                self._pending.append(line)
+            else:
+                self._append([line])
+        assert checked.id is not None
+        return checked.id
+
+    def begin_turn(self, prompt: str | Message, run_id: str | None = None) -> Turn:
+        """Append the user's prompt and open its checkpoint.
+
+        Args:
+            prompt: The text, or a whole message of the user.
+            run_id: The execution of the agent the turn belongs to.
+
+        Raises:
+            ConflictError: A turn is open already.
+        """
+        from sessions.transcript.messages import user_message  # noqa: PLC0415
+
+        with self._writing():
+            self._refuse_open_turn("begin another")
+            message_id = self.append(user_message(prompt) if isinstance(prompt, str) else prompt)
+            record = self._recorder.begin_turn(message_id, run_id)
+            index = len(self._rewinder.outline(deep=False).prompts)
+            self._turn = Turn(self._recorder, record, index, on_end=self._forget_turn)
+            return self._turn
+
+    def set_title(self, title: str) -> None:
+        """Give the session a title: at most 1 000 characters, the last one wins.
+
+        Raises:
+            RequestError: It is blank or too long.
+        """
+        with self._writing():
+            if self.path.exists():
+                self._append([titles.title_line(title, self.id)])
+            else:
+                self._pending.append(titles.title_line(title, self.id))
+                self._pending_title = title
+
+    def compact(
+        self, summary: str | None = None, *, summarizer: Callable[[Messages], str] | None = None, keep_rounds: int = 2
+    ) -> Compaction:
+        """Let a summary stand for the conversation so far, in the model's view; the file keeps everything.
+
+        Args:
+            summary: The summary.
+            summarizer: Makes it from what the model sees; called with the session locked, before anything is written.
+            keep_rounds: How many of the last API rounds stay verbatim.
+
+        Raises:
+            RequestError: The summary is blank, or neither or both of ``summary`` and ``summarizer`` are given.
+            BusyError: A turn is open.
+            OSError: It could not be written. In every case of an error the file is as before, as when ``summarizer``
+            raises.
+        """
+        if (summary is None) == (summarizer is None):
+            raise RequestError("give either a summary or a summarizer")
+        if keep_rounds < 0:
+            raise RequestError(f"cannot keep {keep_rounds} rounds")
+        with self._writing():
+            self._refuse_open_turn("compact")
+            seen = self.messages
+            if summary is None and summarizer is not None and len(seen):
+                summary = summarizer(seen)
+            return compact(seen.entries, summary or "", keep_rounds=keep_rounds, append=self._append)
+
+    # -- going back ------------------------------------------------------------------------------------------------
+
+    def plan_rewind(
+        self,
+        to: Reference,
+        *,
+        scope: Scope = "both",
+        history: History = "rewrite",
+        on_conflict: OnConflict = "overwrite",
+        on_running: OnRunning = "cancel",
+        paths: Iterable[str] | None = None,
+    ) -> Plan:
+        """Say what a rewind would do; changes nothing.
+
+        Args:
+            to: The prompt to go back to: a checkpoint, a message id or the beginning of one, an index from 1.
+            scope: ``both``, ``conversation`` or ``code``.
+            history: What becomes of the removed part: ``rewrite`` takes it out of the file.
+            on_conflict: What happens to files somebody else changed: ``overwrite`` (kept for the undo), ``keep`` them,
+            or
+                ``refuse`` the rewind.
+            on_running: What happens to background tasks of the removed turns.
+            paths: Only these files, for scope ``code``.
+
+        Raises:
+            RequestError: There is no such checkpoint, or the options contradict each other.
+        """
+        options = Options(scope, history, on_conflict, on_running, tuple(paths) if paths is not None else None)
+        with self._guard:
+            return self._rewinder.plan(to, options)
+
+    def rewind(
+        self,
+        to: Plan | Reference,
+        *,
+        scope: Scope = "both",
+        history: History = "rewrite",
+        on_conflict: OnConflict = "overwrite",
+        on_running: OnRunning = "cancel",
+        paths: Iterable[str] | None = None,
+    ) -> Report:
+        """Go back: carry out a plan, or plan and carry out. A plan's own options count.
+
+        On success conversation and files are those of the target, and ``undo_rewind`` takes it back. On an error
+        everything is as it was. A crash before the commit point leaves everything as it was, one after it is finished
+        at the next opening for writing.
+
+        Raises:
+            StaleError: The plan no longer describes what is there.
+            ConflictError: ``refuse``, and a file was changed by somebody else; or a turn is open.
+            OSError: The system refused; everything was put back.
+            IncompleteError: It could not be put back; ``sessions check`` finishes it.
+        """
+        options = Options(scope, history, on_conflict, on_running, tuple(paths) if paths is not None else None)
+        with self._writing():
+            self._refuse_open_turn("rewind")
+            self._take_lock()
+            return self._rewinder.rewind(self._engine, to, options, self)
+
+    def undo_rewind(
+        self,
+        rewind_id: str | None = None,
+        *,
+        paths: Iterable[str] | None = None,
+        on_conflict: OnConflict = "refuse",
+    ) -> Report:
+        """Take back the newest rewind not yet taken back.
+
+        Args:
+            rewind_id: The rewind that is expected to be the newest.
+            paths: Only these files; the conversation stays, and so does the rewind.
+            on_conflict: What to do where a turn came since or a file changed: ``refuse``; ``overwrite`` (new messages
+            are
+                removed too; a redo brings them back); ``keep`` (new messages stay, behind the restored ones).
+
+        Raises:
+            NothingToUndoError: Nothing is left to take back.
+            ConflictError: Something changed since and ``on_conflict`` is ``refuse``; nothing was changed.
+        """
+        return self._reverse("undo", rewind_id, paths, on_conflict)
+
+    def redo_rewind(self, *, on_conflict: OnConflict = "refuse") -> Report:
+        """Repeat the rewind taken back last, until a new turn or rewind.
+
+        Raises:
+            NothingToUndoError: There is none.
+            ConflictError: As for ``undo_rewind``.
+        """
+        return self._reverse("redo", None, None, on_conflict)
+
+    def plan_undo(
+        self,
+        rewind_id: str | None = None,
+        *,
+        redo: bool = False,
+        paths: Iterable[str] | None = None,
+        on_conflict: OnConflict = "refuse",
+    ) -> Plan:
+        """Say what an undo, or a redo, would do; changes nothing."""
+        with self._guard:
+            given = tuple(paths) if paths is not None else None
+            kind = "redo" if redo else "undo"
+            return self._undoer.plan(self._undoer.find(kind, rewind_id, on_conflict=on_conflict, paths=given))
+
+    def rewinds(self) -> list[RewindRecord]:
+        """Return the undo stack, oldest first."""
+        return self._undoer.rewinds()
+
+    def _reverse(
+        self, kind: str, rewind_id: str | None, paths: Iterable[str] | None, on_conflict: OnConflict
+    ) -> Report:
+        with self._writing():
+            self._refuse_open_turn(kind)
+            self._take_lock()
+            given = tuple(paths) if paths is not None else None
+            reversal = self._undoer.find(kind, rewind_id, on_conflict=on_conflict, paths=given)
+            return self._undoer.run(self._engine, reversal, self)
+
+    # -- life ------------------------------------------------------------------------------------------------------
+
+    def open_for_writing(self) -> None:
+        """Take the session's lock and finish what a crash left. Called by the store.
+
+        Raises:
+            LockedError: Another process, or another store, writes this session.
+            IncompleteError: An unfinished rewind could not be finished.
+        """
+        with self._guard:
+            self._take_lock()
+
+    def close(self) -> None:
+        """End an open turn and give the lock back. Closing twice changes nothing; background tasks go on."""
+        with self._guard:
+            if self._closed:
+                return
+            try:
+                if self._turn is not None:
+                    self._turn.end()
+            finally:
+                self._closed = True
+                self._give_lock_back()
+                self._on_close(self)
+
+    @contextlib.contextmanager
+    def deleting(self) -> Iterator[None]:
+        """Hold the session while the store removes its files; it is closed afterwards. Called by the store.
+
+        Raises:
+            BusyError: A turn is open.
+        """
+        with self._writing():
+            self._refuse_open_turn("delete a session")
+            self._take_lock()
+            yield
+            self._closed = True
+            self._lock.release()
+            self._on_close(self)
+
+    def check(self) -> list[Finding]:
+        """Look at every line of the transcript and every record beside it; changes nothing.
+
+        Returns:
+            What is damaged, missing or left over; a rewind that was finished at opening is not among it.
+        """
+        found = list(reader.check(self.path)) if self.path.exists() else []
+        return [*found, *audit(self._log.read(), self._payloads, self._journal)]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Session {self.id}{' read-only' if self.read_only else ''}>"
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        with self._guard:
+            if self.read_only:
+                raise ConflictError(f"session {self.id} is open read-only")
+            if self._closed:
+                raise ConflictError(f"session {self.id} is closed")
+            yield
+
+    def _append(self, lines: Sequence[bytes]) -> None:
+        self._take_lock()
+        self._writer.append([*self._pending, *lines])
+        self._pending.clear()
+        self._pending_title = None
+
+    def _take_lock(self) -> None:
+        if self._lock.held:
+            return
+        self._acquire()
+        try:
+            self._lock.sign()
+            self._recover()
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def _acquire(self) -> None:
+        while True:
+            files.make_directory(self._lock.path.parent)
+            try:
+                return self._lock.acquire()
+            except FileNotFoundError:
+                continue  # its last owner removed the empty sidecar in between
+            except HeldError as held:
+                raise LockedError(self.id, held.pid, held.command) from None
+
+    def _recover(self) -> None:
+        if self._journal.intent.exists() or (self._journal.sidecar / "undo").exists():
+            with self._log.locked():
+                outcome = self._engine.recover()
+            if outcome is not None:
+                self._notes.append(
+                    Finding("unfinished_rewind", f"rewind {outcome.record.rewind}", _recovered(outcome.left))
+                )
+        self._writer.sweep()
+
+    def _give_lock_back(self) -> None:
+        if not self._lock.held:
+            return
+        sidecar = self._lock.path.parent
+        left = set(os.listdir(sidecar)) - {"lock", "captures.lock"}
+        if not left:
+            with contextlib.suppress(OSError):
+                os.unlink(sidecar / "captures.lock")
+        self._lock.release(unlink=not left)
+        if not left:
+            with contextlib.suppress(OSError):
+                os.rmdir(sidecar)
+
+    def _refuse_open_turn(self, what: str) -> None:
+        if self._turn is not None:
+            raise BusyError(what)
+
+    def _forget_turn(self, turn: Turn) -> None:
+        with self._guard:
+            if self._turn is turn:
+                self._turn = None
+
+    def _shown(self, path: str) -> str:
+        return paths.shown(path, self._worktree.workdir) if self._worktree.workdir else path
+
+
+def _recovered(left: Sequence[str]) -> str:
+    if not left:
+        return "finished"
+    return f"finished, but edited meanwhile and left alone: {', '.join(left)}"

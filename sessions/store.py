@@ -1,0 +1,347 @@
+"""All sessions under one root: make, find, list, check and delete them."""
+
+from __future__ import annotations
+
+import builtins
+import os
+import shutil
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Literal
+
+from sessions import clock, files, ids, paths
+from sessions import settings as settings_module
+from sessions.branch import current_branch
+from sessions.errors import AmbiguousError, IncompleteError, NotFoundError, RequestError, SessionsError
+from sessions.session import Place, Session
+from sessions.transcript import reader
+from sessions.transcript.header import header_line
+from sessions.transcript.outline import Finding, Header, Summary
+
+ListScope = Literal["project", "all"]
+_CHILD_PREFIX = "subagent-"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInfo:
+    """A row of a list.
+
+    Attributes:
+        title: The title given, else the beginning of the first prompt, else of the first summary, else None.
+        workdir: Where it works; None for a headerless file.
+        last_active_at: When its file was last written.
+        total_tokens: The size of the model's context as last reported; None when never.
+        damaged: Whether something in what was read for this cannot be read.
+    """
+
+    id: str
+    title: str | None
+    workdir: str | None
+    git_branch: str | None
+    created_at: datetime
+    last_active_at: datetime
+    total_tokens: int | None
+    first_prompt: str | None
+    path: Path
+    forked_from: str | None = None
+    damaged: bool = False
+
+    def to_json(self) -> dict[str, object]:
+        """Return the shape ``sessions list --json`` prints."""
+        return {
+            "id": self.id,
+            "title": self.title,
+            "workdir": self.workdir,
+            "git_branch": self.git_branch,
+            "created_at": clock.timestamp(self.created_at),
+            "last_active_at": clock.timestamp(self.last_active_at),
+            "total_tokens": self.total_tokens,
+            "first_prompt": self.first_prompt,
+            "path": str(self.path),
+            "forked_from": self.forked_from,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What ``check`` found in one session, and what it recovered."""
+
+    session: str
+    findings: tuple[Finding, ...] = ()
+    recovered: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, object]:
+        """Return ``{"session", "findings": [{"kind", "where", "action"}], "recovered"}``."""
+        findings = [{"kind": each.kind, "where": each.where, "action": each.action} for each in self.findings]
+        return {"session": self.session, "findings": findings, "recovered": list(self.recovered)}
+
+
+@dataclass(slots=True)
+class _Open:
+    sessions: dict[Path, Session] = field(default_factory=dict)
+    guard: threading.RLock = field(default_factory=threading.RLock)
+
+
+class SessionStore:
+    """The sessions under one root. Works from several threads; makes nothing on disk before a session does.
+
+    Args:
+        root: Default: ``$SESSIONS_HOME``, else the platform's user data directory.
+    """
+
+    def __init__(self, root: str | os.PathLike[str] | None = None) -> None:
+        self.root = Path(root) if root is not None else paths.default_root()
+        self._open = _Open()
+
+    # -- making and opening ----------------------------------------------------------------------------------------
+
+    def create(self, workdir: str | os.PathLike[str], add_dirs: Sequence[str | os.PathLike[str]] = ()) -> Session:
+        """Begin a session. Nothing is written before its first message.
+
+        Args:
+            workdir: The directory the agent works in.
+            add_dirs: Further directories it may change.
+        """
+        directory, now = os.path.realpath(workdir), clock.now()
+        session_id, branch = ids.new_session_id(), current_branch(directory)
+        line = header_line(directory, created_at=clock.timestamp(now), git_branch=branch)
+        transcript = paths.transcript_path(self.root, directory, session_id)
+        header = Header(line, 0, directory, clock.timestamp(now), branch)
+        place = Place(session_id, self.root, transcript, header, line, directory, directory, now, _texts(add_dirs))
+        session = Session(place, settings_module.load(self.root), on_close=self._forget)
+        with self._open.guard:
+            self._open.sessions[transcript] = session
+        return session
+
+    def open(
+        self, reference: str, *, read_only: bool = False, add_dirs: Sequence[str | os.PathLike[str]] = ()
+    ) -> Session:
+        """Open a session: one this store has open already is returned as it is.
+
+        Args:
+            reference: Its id, the beginning of its id, or its title; tried in this order.
+            read_only: Change nothing: no byte, no time, no lock. Never fails for damage or a lock.
+
+        Raises:
+            NotFoundError: There is no such session.
+            AmbiguousError: There are several; the candidates are listed.
+            LockedError: Another process writes it.
+            IncompleteError: A rewind stopped half-way in it and cannot be finished.
+        """
+        with self._open.guard:
+            unsaved = (path for path, each in self._open.sessions.items() if each.id == reference)
+            transcript = next(unsaved, None) or self.find(reference)
+            known = self._open.sessions.get(transcript)
+            if known is not None and (read_only or not known.read_only):
+                return known
+            session = Session(
+                self._place(transcript, add_dirs),
+                settings_module.load(self.root),
+                read_only=read_only,
+                on_close=self._forget,
+            )
+            if not read_only:
+                session.open_for_writing()
+                self._open.sessions[transcript] = session
+            return session
+
+    def latest(self, workdir: str | os.PathLike[str]) -> SessionInfo | None:
+        """Return the session of a directory that was touched last; None where there is none."""
+        return next(iter(self.list(workdir, limit=1)), None)
+
+    def _place(self, transcript: Path, add_dirs: Sequence[str | os.PathLike[str]]) -> Place:
+        summary = reader.summary(transcript)
+        workdir = summary.header.workdir if summary.header is not None else None
+        touches = workdir
+        if summary.header is None and paths.project_directory(self.root, os.curdir) == transcript.parent:
+            touches = os.path.realpath(os.curdir)
+        return Place(
+            _id_of(transcript), self.root, transcript, summary.header, None, workdir, touches, summary.created_at,
+            _texts(add_dirs),
+        )  # fmt: skip
+
+    def _forget(self, session: Session) -> None:
+        with self._open.guard:
+            if self._open.sessions.get(session.path) is session:
+                del self._open.sessions[session.path]
+
+    # -- finding ---------------------------------------------------------------------------------------------------
+
+    def find(self, reference: str) -> Path:
+        """Return the transcript a reference names; see ``open``."""
+        if not reference:
+            raise RequestError("an empty session reference was given")
+        listed = sorted(self._transcripts(), key=_written, reverse=True)
+        exact = [path for path in listed if _id_of(path) == reference]
+        if exact:
+            return exact[0]
+        begins = [path for path in listed if _id_of(path).startswith(reference)]
+        if len(begins) == 1:
+            return begins[0]
+        titled = [path for path in listed if _summary(path).title == reference]
+        if len(titled) == 1:
+            return titled[0]
+        if candidates := titled or begins:
+            raise AmbiguousError("session", reference, [_id_of(path) for path in candidates])
+        raise NotFoundError("session", reference, hint="'sessions list --all' shows them")
+
+    def list(
+        self,
+        workdir: str | os.PathLike[str] | None = None,
+        scope: ListScope = "project",
+        search: str | None = None,
+        limit: int | None = None,
+    ) -> builtins.list[SessionInfo]:
+        """Return the sessions, the one touched last first.
+
+        Args:
+            workdir: Whose sessions; default: the current directory.
+            scope: ``project`` or ``all``.
+            search: Only those with this in title, id, branch or first prompt, in any case.
+            limit: At most so many.
+        """
+        directory = os.path.realpath(workdir if workdir is not None else os.curdir)
+        project = paths.project_directory(self.root, directory)
+        found = self._transcripts() if scope == "all" else self._transcripts_in(project)
+        rows: builtins.list[SessionInfo] = []
+        for path in sorted(found, key=_written, reverse=True):
+            row = _row(path)
+            if row is None or (scope == "project" and not _belongs(row, directory)):
+                continue
+            if search is not None and not _mentions(row, search):
+                continue
+            rows.append(row)
+            if limit is not None and len(rows) >= limit:
+                break
+        return rows
+
+    def _transcripts(self) -> Iterator[Path]:
+        projects = self.root / "projects"
+        yield from self._transcripts_in(projects)
+        try:
+            entries = sorted(os.scandir(projects), key=lambda entry: entry.name)
+        except OSError:
+            return
+        for entry in entries:
+            if entry.is_dir() and not entry.name.endswith(".ckpt"):
+                yield from self._transcripts_in(Path(entry.path))
+
+    def _transcripts_in(self, directory: Path) -> Iterator[Path]:
+        try:
+            names = os.listdir(directory)
+        except OSError:
+            return
+        for name in names:
+            if name.endswith(".jsonl") and not name.startswith((_CHILD_PREFIX, ".")):
+                path = directory / name
+                if path.is_file():
+                    yield path
+
+    # -- keeping in order ------------------------------------------------------------------------------------------
+
+    def delete(self, reference: str) -> str:
+        """Remove a session: transcript, snapshots and undo records. Return its id.
+
+        A crash meanwhile leaves the whole session, or leftovers that ``check`` removes and no list shows.
+
+        Raises:
+            LockedError: Somebody writes it; nothing was removed.
+        """
+        transcript = self.find(reference)
+        session = self.open(_id_of(transcript))
+        with session.deleting():
+            os.unlink(transcript)
+            files.sync_directory(transcript.parent)
+            shutil.rmtree(paths.sidecar(transcript), ignore_errors=True)
+        return session.id
+
+    def recover(self) -> builtins.list[Checked]:
+        """Finish what crashes left, in every session nobody has open."""
+        return [checked for checked in self.check() if checked.recovered]
+
+    def check(self, reference: str | None = None) -> builtins.list[Checked]:
+        """Look at every byte of one session, or of all, and finish what a crash left where nobody has it open.
+
+        Returns:
+            A value for each session, in list order; damage is kept as it is and named.
+        """
+        chosen = (
+            [self.find(reference)] if reference is not None else sorted(self._transcripts(), key=_written, reverse=True)
+        )
+        return [self._check(transcript) for transcript in chosen]
+
+    def _check(self, transcript: Path) -> Checked:
+        session_id = _id_of(transcript)
+        recovered: tuple[str, ...] = ()
+        findings: builtins.list[Finding] = []
+        try:
+            with self._checking(session_id) as session:
+                recovered = tuple(
+                    f"{note.where}: {note.action}" for note in session.findings if note.kind == "unfinished_rewind"
+                )
+                findings += session.check()
+        except IncompleteError as error:
+            findings.append(Finding("unfinished_rewind", str(error), "left as it is"))
+        except (SessionsError, OSError) as error:
+            findings.append(Finding("not_checked", str(error), "left as it is"))
+        return Checked(session_id, tuple(findings), recovered)
+
+    def _checking(self, session_id: str) -> Session:
+        try:
+            return self.open(session_id)
+        except IncompleteError:
+            raise
+        except SessionsError:
+            return self.open(session_id, read_only=True)
+
+
+def _row(path: Path) -> SessionInfo | None:
+    try:
+        summary, status = reader.summary(path), path.stat()
+    except OSError:
+        return None
+    header = summary.header
+    return SessionInfo(
+        id=_id_of(path),
+        title=summary.title or summary.first_prompt or summary.first_summary,
+        workdir=header.workdir if header is not None else None,
+        git_branch=header.git_branch if header is not None else None,
+        created_at=summary.created_at,
+        last_active_at=clock.from_epoch(status.st_mtime),
+        total_tokens=summary.total_tokens,
+        first_prompt=summary.first_prompt,
+        path=path,
+        damaged=summary.damaged,
+    )
+
+
+def _belongs(row: SessionInfo, directory: str) -> bool:
+    """Tell whether a session of the project's directory is the project's: the encoded name alone proves nothing."""
+    return row.workdir is None or os.path.realpath(row.workdir) == directory
+
+
+def _mentions(row: SessionInfo, search: str) -> bool:
+    wanted = search.casefold()
+    return any(wanted in text.casefold() for text in (row.title, row.id, row.git_branch, row.first_prompt) if text)
+
+
+def _summary(path: Path) -> Summary:
+    return reader.summary(path)
+
+
+def _id_of(path: Path) -> str:
+    return path.name.removesuffix(".jsonl")
+
+
+def _written(path: Path) -> tuple[int, str]:
+    try:
+        return path.stat().st_mtime_ns, path.name
+    except OSError:
+        return 0, path.name
+
+
+def _texts(given: Sequence[str | os.PathLike[str]]) -> tuple[str, ...]:
+    return tuple(os.fspath(each) for each in given)

@@ -1,0 +1,89 @@
+"""A turn and its edits, as a host holds them while the agent works."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Self
+
+from sessions.errors import RequestError, SessionsError
+from sessions.rewind.edits import OpenEdit, Recorder
+from sessions.rewind.timeline import TurnRecord
+
+
+class Turn:
+    """A turn while the agent works on it; a context manager.
+
+    Attributes:
+        message_id: The id of its prompt.
+        index: Its checkpoint index, from 1.
+        run_id: The label of the run it belongs to.
+    """
+
+    def __init__(self, recorder: Recorder, record: TurnRecord, index: int, *, on_end: Callable[[Turn], None]) -> None:
+        self._on_end = on_end
+        self._recorder = recorder
+        self._record = record
+        self.message_id = record.message_id
+        self.run_id = record.run_id
+        self.index = index
+
+    def edit(self, *paths: str | os.PathLike[str]) -> Edit:
+        """Keep what the paths are now, durably, before this returns; leaving the block records what they became.
+
+        A move names both sides; a directory may be named; naming a link keeps the link and its target. Relative paths
+        start at the workdir.
+
+        Raises:
+            ConflictError: The turn was removed by a rewind.
+            OSError: A snapshot cannot be stored: do not make the edit.
+        """
+        if not paths:
+            raise RequestError("an edit names at least one path")
+        return Edit(self._recorder, self._record, self._recorder.begin_edit(self._record, paths))
+
+    def gap(self, kind: str, paths: Iterable[str | os.PathLike[str]] = ()) -> None:
+        """Say that the agent did something that cannot be captured, and where, if known."""
+        self._recorder.gap(self._record, kind, [os.fspath(path) for path in paths])
+
+    def end(self) -> None:
+        """End the turn: what it left becomes durable. Ending twice changes nothing."""
+        self._recorder.end_turn(self._record)
+        self._on_end(self)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.end()
+
+
+class Edit:
+    """An edit while it is made; a context manager.
+
+    Attributes:
+        gap: Why something of it could not be captured (``outside``, ``git``, ``store``, ``over_limit``,
+        ``unreadable``);
+            None when all was.
+    """
+
+    def __init__(self, recorder: Recorder, turn: TurnRecord, edit: OpenEdit) -> None:
+        self._recorder = recorder
+        self._turn = turn
+        self._edit = edit
+        self.gap = edit.gaps[0][0] if edit.gaps else None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self._recorder.end_edit(self._turn, self._edit)
+        except (OSError, SessionsError):
+            if error is None:  # the body's own error says more
+                raise
