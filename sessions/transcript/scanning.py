@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from sessions.transcript import blocks, codec, collapse, turns
+from sessions.transcript import blocks, codec, collapse, lines, turns
 from sessions.transcript.entry import Entry, Kind
 from sessions.transcript.outline import Finding, ForeignSnapshot, Header, Outline, Prompt, Title
 
@@ -17,10 +17,11 @@ PREVIEW_CHARACTERS = 1_000
 MAX_FINDINGS = 100
 BUFFER = 1 << 20
 
-# The keys and the spacing every writer of this format uses. A line that starts like this is an assistant message; nobody
-# has to read on, unless it holds what is searched for by name. These needles are the fastest that miss nothing: the
-# search skips further the longer a needle is, and costs more than all the rest of the pass.
+# The keys and the spacing every writer of this format uses. A line that starts like this is an assistant message;
+# nobody has to read on, unless it holds what is searched for by name. These needles are the fastest that miss
+# nothing: the search skips further the longer a needle is, and costs more than all the rest of the pass.
 _ASSISTANT = re.compile(rb'\{"timestamp":"[^"\\]*","id":"[^"\\]*","role":"assistant",').match
+_MESSAGE = re.compile(rb'\{"timestamp":"[^"\\]*","id":"([^"\\]*)","role":"(?:user|assistant)",').match
 _COMPACT, _FILES = b'"type":"comp', b'"type":"file_history"'
 
 
@@ -149,9 +150,9 @@ def scan(path: Path, *, deep: bool) -> Outline:
     return Follower(path, deep=deep).outline()
 
 
-def places_in(lines: Iterable[tuple[int, int, Entry]]) -> Iterator[Place]:
-    """Yield notes on the messages and rollback events among ``lines``."""
-    for offset, end, entry in lines:
+def places_in(numbered: Iterable[tuple[int, int, Entry]]) -> Iterator[Place]:
+    """Yield notes on the messages and rollback events among ``numbered``."""
+    for offset, end, entry in numbered:
         if entry.kind is Kind.MESSAGE or entry.kind is Kind.ROLLBACK:
             yield Place(
                 kind=entry.kind,
@@ -181,6 +182,31 @@ def every_line(
             elif (entry := codec.decode(line)).kind is not Kind.OPAQUE:
                 yield offset, behind, entry
             offset = behind
+
+
+def message_ids(path: Path, end: int) -> Iterator[str]:
+    """Yield the id of every message that starts in front of ``end``. Like a scan, this parses only odd spellings."""
+    offset = 0
+    with path.open("rb", buffering=BUFFER) as file:
+        for line in file:
+            if offset >= end:
+                return
+            offset += len(line)
+            if (canonical := _MESSAGE(line)) is not None:
+                yield canonical[1].decode(errors="replace")
+            elif (entry := codec.decode(line)).kind is Kind.MESSAGE and entry.id is not None:
+                yield entry.id
+
+
+def last_title(descriptor: int, size: int, *, reach: int | None = None) -> Title | None:
+    """Return the last title line of an open file, searched from its end and, if given, only ``reach`` bytes back."""
+    end, least = size, 0 if reach is None else max(0, size - reach)
+    while (found := lines.find_last(descriptor, end, b'"custom-title"', least=least)) is not None:
+        end, raw = found
+        entry = codec.decode(raw)
+        if entry.kind is Kind.TITLE:
+            return Title(entry.title or "", raw, end, min(end + len(raw) + 1, size))
+    return None
 
 
 def header_of(entry: Entry, offset: int) -> Header:
