@@ -65,7 +65,7 @@ def plan_lines(state: PickerState) -> list[Line]:
         lines = [(("strong", "Going back here would change nothing."),), *words.plan_lines(confirm.plan)]
     else:
         lines = words.plan_lines(confirm.plan)
-    return [part for line in lines for part in wrap(line, max(state.width, 1), indent=4 if state.width >= _WIDE else 2)]
+    return [part for line in lines for part in wrap(line, max(state.width, 1), indent=4)]
 
 
 def _list_screen(state: PickerState, now: datetime) -> list[Line]:
