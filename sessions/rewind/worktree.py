@@ -1,7 +1,8 @@
 """The files of the workdir, reached so that nothing outside it can be read or written.
 
 Every path is opened one component at a time from an allowed root, without following links: a directory that was swapped
-for a link at the last moment leads nowhere. Paths here are *identities*: the resolved parent plus the name, absolute, as
+for a link at the last moment leads nowhere. Paths here are *identities*: the resolved parent plus the name, absolute,
+as
 ``str`` with undecodable bytes as surrogates (``os.fsdecode``); ``a.txt``, ``./a.txt`` and ``link/a.txt`` are one.
 
 Writing a file is whole or not at all (``files.rewrite``); directories are synced by the caller, once each.
@@ -80,7 +81,8 @@ class Worktree:
     """The directories a session may touch.
 
     Args:
-        workdir: The session's directory; relative paths start here. None: nobody knows it; only ``add_dirs`` are touched.
+        workdir: The session's directory; relative paths start here. None: nobody knows it; only ``add_dirs`` are
+        touched.
         add_dirs: More directories, given by the host, never by a session file.
         store: Our own root, never captured.
     """
@@ -113,7 +115,7 @@ class Worktree:
         return os.path.join(os.path.realpath(parent), name)
 
     def why_not(self, path: str) -> str | None:
-        """Say why an identity must not be touched: ``outside`` (or its root is gone), ``git``, ``store``; None: it may."""
+        """Say why an identity must not be touched: ``outside``, ``git``, ``store``; None where it may."""
         root = self._root_of(path)
         if root is None or not os.path.isdir(root):
             return "outside"
@@ -217,6 +219,16 @@ class Worktree:
             missing.append(above)
             above = os.path.dirname(above)
         return missing[::-1]
+
+    def is_below_a_file(self, path: str) -> bool:
+        """Tell whether a regular file stands where a directory above a path was, so that the path cannot exist."""
+        above = os.path.dirname(path)
+        while self._root_of(above) is not None:
+            try:
+                return stat.S_ISREG(os.lstat(above).st_mode)
+            except OSError:
+                above = os.path.dirname(above)
+        return False
 
     # -- changing --------------------------------------------------------------------------------------------------
 
