@@ -3,8 +3,8 @@
 The design in a page
 ====================
 
-**Data first.** A session is a transcript, ``<root>/projects/<encoded workdir>/<id>.jsonl``, one JSON object a line, and a
-sidecar ``<id>.ckpt`` beside it::
+**Data first.** A session is a transcript, ``<root>/projects/<encoded workdir>/<id>.jsonl``, one JSON object a line,
+and a sidecar ``<id>.ckpt`` beside it::
 
     lock                     held while the session is open for writing; who holds it
     timeline.jsonl           the code timeline: turns, captures, rewinds; only appended to (`sessions.rewind.timeline`)
@@ -15,14 +15,14 @@ sidecar ``<id>.ckpt`` beside it::
     torn/                    fragments a crash left at the end of the transcript
 
 **Who may touch them.** Readers touch nothing. One writer at a time holds ``lock``. Only a rewind and its undo rewrite a
-transcript; all else appends. Files of the user are changed by `sessions.rewind.worktree` alone, below the directories the
-session was opened with, and only those an edit captured.
+transcript; all else appends. Files of the user are changed by `sessions.rewind.worktree` alone, below the directories
+the session was opened with, and only those an edit captured.
 
-**One timeline, one transaction, one lock rule.** Edits of all writers are captured in one log, in order. Going back to a
-prompt means: every path captured after it gets the state before its first capture after it. The transaction
-(`sessions.rewind.engine`) stages what it will replace, then writes its intent in one rename: before that nothing happened,
-after it everything will. The session's lock guards transcript and rewind; the captures' lock, taken second and for short,
-guards the log.
+**One timeline, one transaction, one lock rule.** Edits of all writers are captured in one log, in order. Going back to
+a prompt means: every path captured after it gets the state before its first capture after it. The transaction
+(`sessions.rewind.engine`) stages what it will replace, then writes its intent in one rename: before that nothing
+happened, after it everything will. The session's lock guards transcript and rewind; the captures' lock, taken second
+and for short, guards the log.
 
 **Layers.** ``cli`` > ``picker`` > ``store`` > ``session`` > ``rewind`` > ``subagents`` > ``transcript`` > ``files``,
 ``paths`` > ``errors``, ``ids``, ``clock``; an import points down. ``import sessions`` alone loads none of it.

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sessions import clock
-from sessions.errors import RequestError
 from sessions.transcript import codec, collapse
 from sessions.transcript.entry import Entry
 

@@ -1,8 +1,8 @@
 """The one module that changes files: replace atomically, append, copy in the kernel, make what was done durable.
 
-The assumptions behind every promise here: ``rename`` within a directory is atomic, ``fsync`` that returns has
-written, and one process at a time writes a given file (the caller's lock sees to that). Every call that matters goes
-through ``os.``.
+The assumptions behind every promise here: ``rename`` within a directory is atomic, ``fsync`` that returns has written,
+and one process at a time writes a given file (the caller's lock sees to that). Every call that matters goes through
+``os.``.
 """
 
 from __future__ import annotations
@@ -19,17 +19,31 @@ from pathlib import Path
 
 from atomicwrites import AtomicWriter
 
+from sessions.copying import copy_range, write_all
+
 if sys.platform == "darwin":
     import fcntl
+
+__all__ = [
+    "TEMP_PREFIX",
+    "TEMP_SUFFIX",
+    "AtomicFile",
+    "DurabilityUnknownError",
+    "append",
+    "copy_range",
+    "is_temporary",
+    "make_directory",
+    "replace_link",
+    "rewrite",
+    "sweep_temporaries",
+    "sync_directory",
+    "truncate",
+    "write_all",
+]
 
 TEMP_PREFIX = ".sessions-"
 TEMP_SUFFIX = ".tmp"
 
-_CHUNK = 1 << 20
-_COPY = 1 << 30  # below the kernel's limit for one call
-_CANNOT_COPY = frozenset(
-    {errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EBADF, errno.ETXTBSY, errno.EPERM}
-)
 _CANNOT_SYNC_DIRECTORY = frozenset({errno.EINVAL, errno.ENOTSUP})
 
 
@@ -144,7 +158,7 @@ class AtomicFile(AtomicWriter):  # type: ignore[misc]  # atomicwrites ships no t
         return found if stat.S_ISREG(found.st_mode) else None
 
 
-def rewrite(  # noqa: PLR0913 - the arguments are AtomicFile's
+def rewrite(
     path: str | os.PathLike[str],
     write: Callable[[int], None],
     *,
@@ -160,30 +174,6 @@ def rewrite(  # noqa: PLR0913 - the arguments are AtomicFile's
     file = AtomicFile(path, dir_fd=dir_fd, temp_name=temp_name, mode=mode, sync_directory=sync_directory)
     with file.open() as stream:
         write(stream.fileno())
-
-
-def write_all(descriptor: int, data: bytes | memoryview) -> None:
-    """Write all of ``data``, in as many calls as it takes. For files nobody reads before they are complete."""
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]
-
-
-def copy_range(source_fd: int, target_fd: int, offset: int, size: int) -> None:
-    """Copy ``size`` bytes from ``offset`` of the source to the target's position, in the kernel where it can.
-
-    Raises:
-        OSError: Not all of it could be copied; EIO where the source ends early. The target holds a part.
-    """
-    end = offset + size
-    for copy in (_copy_file_range, _send_file):
-        offset = _copy_with(copy, source_fd, target_fd, offset, end)
-    while offset < end:
-        data = os.pread(source_fd, min(_CHUNK, end - offset), offset)
-        if not data:
-            raise OSError(errno.EIO, "the file ended early while it was copied")
-        write_all(target_fd, data)
-        offset += len(data)
 
 
 def append(path: str | os.PathLike[str], data: bytes, *, create: bool = False, sync: bool = True) -> int:
@@ -219,7 +209,7 @@ def append(path: str | os.PathLike[str], data: bytes, *, create: bool = False, s
 
 
 def replace_link(name: str, target: str, *, dir_fd: int, temp_name: str) -> None:
-    """Make the bare ``name`` in a directory be a symbolic link to ``target``, in one step; the caller syncs the directory.
+    """Make ``name`` in a directory a symbolic link to ``target``, in one step; the caller syncs the directory.
 
     On an error the name is as it was and no temporary is left; a crash may leave the temporary.
     """
@@ -242,7 +232,7 @@ def truncate(path: str | os.PathLike[str], size: int) -> None:
 
 
 def sync_directory(directory: str | os.PathLike[str] | int) -> None:
-    """Make the entries of a directory durable, where the file system can do that at all (EINVAL, ENOTSUP: it cannot)."""
+    """Make a directory's entries durable; file systems that cannot (EINVAL, ENOTSUP) are taken at their word."""
     if isinstance(directory, int):
         _sync_directory(directory)
         return
@@ -293,7 +283,7 @@ def sweep_temporaries(
         The names removed, sorted.
     """
     try:
-        names = sorted(filter(among, filter(is_temporary, os.listdir(directory))))  # noqa: PTH208 - takes a descriptor
+        names = sorted(filter(among, filter(is_temporary, os.listdir(directory))))
     except FileNotFoundError:
         return []
     removed = []
@@ -365,32 +355,3 @@ def _keep_attributes(descriptor: int, directory: int, name: str) -> None:
         for attribute in os.listxattr(source, follow_symlinks=False):
             with contextlib.suppress(OSError):
                 os.setxattr(descriptor, attribute, os.getxattr(source, attribute, follow_symlinks=False))
-
-
-_Copy = Callable[[int, int, int, int], int]
-
-
-def _copy_with(copy: _Copy, source_fd: int, target_fd: int, offset: int, end: int) -> int:
-    while offset < end:
-        try:
-            copied = copy(source_fd, target_fd, offset, min(_COPY, end - offset))
-        except OSError as error:
-            if error.errno in _CANNOT_COPY:
-                break
-            raise
-        if copied == 0:
-            break  # some file systems say so although there is more; a read tells
-        offset += copied
-    return offset
-
-
-def _copy_file_range(source_fd: int, target_fd: int, offset: int, count: int) -> int:
-    if sys.platform != "linux":
-        return 0
-    return os.copy_file_range(source_fd, target_fd, count, offset)
-
-
-def _send_file(source_fd: int, target_fd: int, offset: int, count: int) -> int:
-    if sys.platform != "linux":
-        return 0
-    return os.sendfile(target_fd, source_fd, offset, count)

@@ -1,11 +1,13 @@
 """Kernel locks on files that are never replaced.
 
 The lock is ``flock`` on its own small file, never on the data: a rename would swap the inode under the lock, and
-``fcntl.lockf`` neither excludes a second descriptor of the same process nor survives the closing of any other descriptor
-of that file. What stands *in* the file (pid, start, boot, host, command) is for the message only, never for the decision.
+``fcntl.lockf`` neither excludes a second descriptor of the same process nor survives the closing of any other
+descriptor of that file. What stands *in* the file (pid, start, boot, host, command) is for the message only, never for
+the decision.
 
 A lock file is unlinked only by its holder, under the lock; whoever locks re-checks that the path still names the locked
-inode and starts again if not. The descriptor is closed on exec and in forked children, so that no child keeps a lock alive.
+inode and starts again if not. The descriptor is closed on exec and in forked children, so that no child keeps a lock
+alive.
 """
 
 from __future__ import annotations

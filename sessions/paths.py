@@ -29,8 +29,7 @@ def encode_workdir(realpath: str) -> str:
     """Return the directory name that stands for a project; empty for ``/``.
 
     At most 200 UTF-16 units and 255 bytes; longer ones end in ``-`` and eight digits of the path's SHA-256. Different
-    paths can have the same name, so the name proves nothing. Bytes that are not UTF-8 (surrogate escapes) pass
-    through.
+    paths can have the same name, so the name proves nothing. Bytes that are not UTF-8 (surrogate escapes) pass through.
     """
     name = _DRIVE.sub("", realpath, count=1) if _DRIVE.match(realpath) else realpath
     name = name.removeprefix("/").replace("/", "-").replace("\\", "-")

@@ -1,7 +1,7 @@
 """One session: the facade over transcript, timeline and rewind. It has no logic of its own, only order and locks.
 
-A session open for writing holds the kernel lock of its sidecar from ``open`` (a new one: from its first line on disk) to
-``close``. The lock in the process (``_guard``) makes it usable from several threads.
+A session open for writing holds the kernel lock of its sidecar from ``open`` (a new one: from its first line on disk)
+to ``close``. The lock in the process (``_guard``) makes it usable from several threads.
 """
 
 from __future__ import annotations
@@ -233,7 +233,8 @@ class Session:
         Raises:
             RequestError: The summary is blank, or neither or both of ``summary`` and ``summarizer`` are given.
             BusyError: A turn is open.
-            OSError: It could not be written. In every case of an error the file is as before, as when ``summarizer`` raises.
+            OSError: It could not be written. In every case of an error the file is as before, as when ``summarizer``
+            raises.
         """
         if (summary is None) == (summarizer is None):
             raise RequestError("give either a summary or a summarizer")
@@ -264,7 +265,8 @@ class Session:
             to: The prompt to go back to: a checkpoint, a message id or the beginning of one, an index from 1.
             scope: ``both``, ``conversation`` or ``code``.
             history: What becomes of the removed part: ``rewrite`` takes it out of the file.
-            on_conflict: What happens to files somebody else changed: ``overwrite`` (kept for the undo), ``keep`` them, or
+            on_conflict: What happens to files somebody else changed: ``overwrite`` (kept for the undo), ``keep`` them,
+            or
                 ``refuse`` the rewind.
             on_running: What happens to background tasks of the removed turns.
             paths: Only these files, for scope ``code``.
@@ -288,9 +290,9 @@ class Session:
     ) -> Report:
         """Go back: carry out a plan, or plan and carry out. A plan's own options count.
 
-        On success conversation and files are those of the target, and ``undo_rewind`` takes it back. On an error everything
-        is as it was. A crash before the commit point leaves everything as it was, one after it is finished at the next
-        opening for writing.
+        On success conversation and files are those of the target, and ``undo_rewind`` takes it back. On an error
+        everything is as it was. A crash before the commit point leaves everything as it was, one after it is finished
+        at the next opening for writing.
 
         Raises:
             StaleError: The plan no longer describes what is there.
@@ -316,7 +318,8 @@ class Session:
         Args:
             rewind_id: The rewind that is expected to be the newest.
             paths: Only these files; the conversation stays, and so does the rewind.
-            on_conflict: What to do where a turn came since or a file changed: ``refuse``; ``overwrite`` (new messages are
+            on_conflict: What to do where a turn came since or a file changed: ``refuse``; ``overwrite`` (new messages
+            are
                 removed too; a redo brings them back); ``keep`` (new messages stay, behind the restored ones).
 
         Raises:

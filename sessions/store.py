@@ -131,8 +131,9 @@ class SessionStore:
             LockedError: Another process writes it.
             IncompleteError: A rewind stopped half-way in it and cannot be finished.
         """
-        transcript = self.find(reference)
         with self._open.guard:
+            unsaved = (path for path, each in self._open.sessions.items() if each.id == reference)
+            transcript = next(unsaved, None) or self.find(reference)
             known = self._open.sessions.get(transcript)
             if known is not None and (read_only or not known.read_only):
                 return known

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Self
 
-from sessions.errors import RequestError
+from sessions.errors import RequestError, SessionsError
 from sessions.rewind.edits import OpenEdit, Recorder
 from sessions.rewind.timeline import TurnRecord
 
@@ -65,7 +65,8 @@ class Edit:
     """An edit while it is made; a context manager.
 
     Attributes:
-        gap: Why something of it could not be captured (``outside``, ``git``, ``store``, ``over_limit``, ``unreadable``);
+        gap: Why something of it could not be captured (``outside``, ``git``, ``store``, ``over_limit``,
+        ``unreadable``);
             None when all was.
     """
 
@@ -83,6 +84,6 @@ class Edit:
     ) -> None:
         try:
             self._recorder.end_edit(self._turn, self._edit)
-        except OSError:
-            if error is None:
+        except (OSError, SessionsError):
+            if error is None:  # the body's own error says more
                 raise

@@ -60,9 +60,10 @@ class Recorder:
         self._edits: list[OpenEdit] = []
         self._numbers = 0
         self._last_number: int | None = None
+        self._learned = False
 
     def begin_turn(self, message_id: str, run_id: str | None) -> TurnRecord:
-        """Put a turn on the timeline. Not yet durable: the first capture makes it so, and without one nothing is missing."""
+        """Put a turn on the timeline; not durable before its first capture, without which nothing is missing."""
         with self._log.locked() as timeline:
             number = timeline.next_turn
             record: Record = {"kind": "turn", "turn": number, "message_id": message_id, "run_id": run_id}
@@ -85,6 +86,7 @@ class Recorder:
         with self._log.locked() as timeline:
             refuse_removed(timeline, turn)
             self._last_number = None
+            self._learn(timeline)
             records: list[Record] = []
             for path in named:
                 self._name(timeline, turn, edit, path, records)
@@ -145,6 +147,15 @@ class Recorder:
                 self._sync_afters(touches)
                 settled = [record for touch in touches if (record := self._settled(touch)) is not None]
                 self._log.append([*settled, {"kind": "end", "turn": turn.turn, **self._net(touches)}])
+
+    def _learn(self, timeline: Timeline) -> None:
+        """Know the snapshots of earlier openings, so that equal content is kept once."""
+        if not self._learned:
+            self._learned = True
+            for touch in timeline.touches:
+                self._payloads.remember(touch.before)
+                if touch.after is not None:
+                    self._payloads.remember(touch.after)
 
     # -- before ----------------------------------------------------------------------------------------------------
 

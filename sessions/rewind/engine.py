@@ -12,8 +12,8 @@
  6   rename the intent into the undo record    all new
 ===  ========================================  =========================================================================
 
-An error in 3 to 5 (a full disk, a permission) writes an abort mark and puts everything back, in the opposite order; a crash
-meanwhile follows the mark. Putting back and completing are idempotent. Ctrl-C waits from 2 to the end.
+An error in 3 to 5 (a full disk, a permission) writes an abort mark and puts everything back, in the opposite order; a
+crash meanwhile follows the mark. Putting back and completing are idempotent. Ctrl-C waits from 2 to the end.
 
 The caller holds the session's lock and the lock of the timeline.
 """
@@ -31,7 +31,7 @@ from dataclasses import dataclass, replace
 from types import FrameType
 
 from sessions import files
-from sessions.errors import IncompleteError
+from sessions.errors import IncompleteError, StaleError
 from sessions.rewind.journal import Cut, Journal, Record
 from sessions.rewind.judge import Change
 from sessions.rewind.log import CaptureLog
@@ -39,7 +39,6 @@ from sessions.rewind.payloads import Payloads
 from sessions.rewind.states import Absent, Content, Image, Payload, same
 from sessions.rewind.worktree import CHUNK_BYTES, OutsideError, Worktree, read_content
 from sessions.transcript.writer import Writer
-
 
 Part = bytes | tuple[str, int, int]
 """Bytes, or ``(file, offset, size)`` of a file that holds them."""
@@ -85,6 +84,7 @@ class Engine:
             splice: What happens to the transcript; None leaves it alone.
 
         Raises:
+            StaleError: A file changed since it was examined; nothing was changed.
             OSError: It could not be done; everything is as it was.
             IncompleteError: It could not be done and not be put back; ``sessions check`` finishes it.
         """
@@ -139,8 +139,13 @@ class Engine:
         if not isinstance(expected, Content):
             return change
         offset = os.lseek(fd, 0, os.SEEK_CUR)
-        with self._worktree.reading(change.path) as source:
-            found = read_content(source, copy_to=fd)
+        try:
+            with self._worktree.reading(change.path) as source:
+                found = read_content(source, copy_to=fd)
+        except (FileNotFoundError, OutsideError):
+            raise StaleError(f"{change.path} changed meanwhile") from None
+        if not same(found, expected):
+            raise StaleError(f"{change.path} changed meanwhile")
         return replace(change, before=Image(found, Payload(place, offset, found.size)))
 
     def _stage_tails(self, splice: Splice, fd: int, place: str) -> Cut:

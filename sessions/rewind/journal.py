@@ -1,16 +1,17 @@
 """The journal of one transaction: everything it needs to be finished or taken back, in two files.
 
 ``undo/<record>/stage.bin``
-    The bytes, in one file with one sync: the content of every file that will be changed (the *guards*), the transcript's
-    removed tail, and the tail that takes its place.
+    The bytes, in one file with one sync: the content of every file that will be changed (the *guards*), the
+    transcript's removed tail, and the tail that takes its place.
 ``intent.json``
-    The record, behind a line with its SHA-256. **Its appearance is the commit point.** When all is done it is renamed to
+    The record, behind a line with its SHA-256. **Its appearance is the commit point.** When all is done it is renamed
+    to
     ``undo/<record>/record.json``, where an undo finds it.
 ``abort-<record>``
     An empty file, prepared before the commit and renamed here when the transaction must be put back.
 
-What a crash leaves: before the commit a directory under ``undo`` without ``record.json``, which is dead and swept; after
-it the intent, which is completed, or put back where the abort mark lies beside it.
+What a crash leaves: before the commit a directory under ``undo`` without ``record.json``, which is dead and swept;
+after it the intent, which is completed, or put back where the abort mark lies beside it.
 """
 
 from __future__ import annotations
@@ -246,7 +247,7 @@ class Journal:
                 os.rmdir(directory)
 
     def sweep(self) -> list[str]:
-        """Remove what transactions that never came true left behind; the caller holds the session. Return their names."""
+        """Remove what transactions that never came true left; the caller holds the session. Return their names."""
         pending = self.intent.exists()
         try:
             names = sorted(os.listdir(self.sidecar / "undo"))

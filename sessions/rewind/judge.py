@@ -41,12 +41,20 @@ def judge(
         forbidden: The path lies where nothing may be touched.
         kept: The bytes of the target are there.
     """
-    target = need.target.state
     if forbidden:
         return _skip(need, shown, "outside", "it lies outside the session's directories")
-    if same(current, target):
+    if same(current, need.target.state):
         return Judgement(FileVerdict(shown, "unchanged", None, need.by, 0, 0))
-    match target:
+    return (
+        _impossible(need, shown, kept=kept)
+        or (_skip(need, shown, "unreadable", current.why) if isinstance(current, Unreadable) else None)
+        or _change(need, current, shown, on_conflict)
+    )
+
+
+def _impossible(need: Need, shown: str, *, kept: bool) -> Judgement | None:
+    """Judge a target nobody can bring back; None where it can be."""
+    match need.target.state:
         case OverLimit(size):
             return _skip(need, shown, "over_limit", f"it was {size} bytes, too large to be captured")
         case Unreadable(why):
@@ -54,12 +62,7 @@ def judge(
         case Content() if not kept:
             return _skip(need, shown, "lost", "its snapshot is gone")
         case _:
-            pass
-    if isinstance(current, Unreadable):
-        return _skip(need, shown, "unreadable", current.why)
-    if isinstance(current, Directory) and isinstance(target, Directory):
-        return Judgement(FileVerdict(shown, "unchanged", None, need.by, 0, 0))
-    return _change(need, current, shown, on_conflict)
+            return None
 
 
 def _change(need: Need, current: FileState, shown: str, on_conflict: OnConflict) -> Judgement:
@@ -94,17 +97,19 @@ def describe(current: FileState, left: FileState) -> str:
     """Say in a phrase how ``current`` differs from what the agent ``left``."""
     match current:
         case Absent():
-            return "deleted since"
+            phrase = "deleted since"
         case Directory():
-            return "replaced by a directory since"
+            phrase = "replaced by a directory since"
         case Link(target):
-            return f"replaced by a link to {target} since"
-        case Content(sha256, _, mode):
-            if isinstance(left, Content) and left.sha256 == sha256:
-                return f"mode changed to {mode:04o} since"
-            return "created again since" if isinstance(left, Absent) else "changed since"
+            phrase = f"replaced by a link to {target} since"
+        case Content(sha256, _, mode) if isinstance(left, Content) and left.sha256 == sha256:
+            phrase = f"mode changed to {mode:04o} since"
+        case Content():
+            phrase = "created again since" if isinstance(left, Absent) else "changed since"
         case Unreadable(why):
-            return f"unreadable: {why}"
+            phrase = f"unreadable: {why}"
         case OverLimit(size):
-            return f"grown to {size} bytes since"
-    assert_never(current)
+            phrase = f"grown to {size} bytes since"
+        case _:
+            assert_never(current)
+    return phrase

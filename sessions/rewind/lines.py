@@ -1,4 +1,4 @@
-"""How many lines a change adds and removes. Pure, exact, and bounded: what would take too long is unknown, not guessed."""
+"""How many lines a change adds and removes. Pure, exact, and bounded: what would take too long is unknown."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""The timeline's log on disk: one writer at a time, readers any time, a crash leaves complete lines and at most a fragment.
+"""The timeline's log on disk: one writer at a time, readers any time, and after a crash complete lines.
 
-``timeline.jsonl`` in the sidecar is only appended to, under ``captures.lock`` (short, separate from the session's own lock,
-so that writers in other processes can record edits while the session is open elsewhere). A fragment a crash left is never
-glued to the next record: it is ended by a newline, becomes a line nobody can read, and is counted as damage.
+``timeline.jsonl`` in the sidecar is only appended to, under ``captures.lock``: a short lock apart from the session's
+own, so that writers in other processes can record edits while the session is open elsewhere. A fragment that a crash
+left is never glued to the next record: it is ended by a newline, becomes a line nobody can read, and is counted as
+damage.
 """
 
 from __future__ import annotations

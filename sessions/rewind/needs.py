@@ -1,8 +1,8 @@
 """What must be restored to go back to a place on the timeline. Pure.
 
 A prompt of the transcript has a place on the timeline even where no turn was recorded for it (a host that only appends,
-another agent that resumed the session): in front of the next prompt that has one. Touches another agent recorded
-inside its messages are merged in at the places of their prompts.
+another agent that resumed the session): in front of the next prompt that has one. Touches another agent recorded inside
+its messages are merged in at the places of their prompts.
 """
 
 from __future__ import annotations

@@ -23,18 +23,21 @@ class Gap:
     """Something the agent did that was not captured, so a rewind cannot take it back.
 
     Attributes:
-        kind: ``shell`` and other words of the host, or ours: ``outside``, ``over_limit``, ``unreadable``, ``git``, ``store``.
+        kind: ``shell`` and other words of the host, or ours: ``outside``, ``over_limit``, ``unreadable``,
+            ``git``, ``store``, ``background_task`` (nothing is known of its process, so it was not stopped).
         paths: The paths it concerns, as shown to people; empty when nobody knows.
         turn: The message id of the turn's prompt.
+        what: A name for it, such as a task's id; may be empty.
     """
 
     kind: str
     paths: tuple[str, ...]
     turn: str
+    what: str = ""
 
     def to_json(self) -> dict[str, object]:
-        """Return ``{"kind", "paths", "turn"}``."""
-        return {"kind": self.kind, "paths": list(self.paths), "turn": self.turn}
+        """Return ``{"kind", "what", "paths", "turn"}``."""
+        return {"kind": self.kind, "what": self.what, "paths": list(self.paths), "turn": self.turn}
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +216,7 @@ def _shape(
 
 @dataclass(frozen=True, slots=True)
 class RewindRecord:
-    """One entry of the undo stack: ``state`` is ``done`` (can be undone) or ``undone`` (can be redone until something new)."""
+    """One entry of the undo stack: ``done`` can be undone, ``undone`` redone until a new turn or rewind."""
 
     id: str
     to: str

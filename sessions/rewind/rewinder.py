@@ -1,7 +1,7 @@
 """Rewinding one session: plan, compare, carry out, report.
 
-``plan`` looks and changes nothing. ``rewind`` plans again under both locks, refuses where the result differs from the plan
-it was given, and hands the transaction to the engine.
+``plan`` looks and changes nothing. ``rewind`` plans again under both locks, refuses where the result differs from the
+plan it was given, and hands the transaction to the engine.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ from sessions.rewind.policy import refuse_conflicts
 from sessions.rewind.targets import Reference, Target, resolve
 from sessions.rewind.timeline import Timeline, Touch
 from sessions.rewind.worktree import Worktree
+from sessions.subagents.scope import unstopped
 from sessions.transcript import reader, titles
 from sessions.transcript.outline import Outline, Tail
+from sessions.transcript.scanning import Follower
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,21 +75,14 @@ class Rewinder:
         self._planner = planner
         self._foreign = foreign
         self._shown = shown
-        self._outlines: dict[bool, Outline] = {}
+        self._followers = Follower(path, deep=False), Follower(path, deep=True)
 
     # -- looking ---------------------------------------------------------------------------------------------------
 
     def outline(self, *, deep: bool) -> Outline:
-        """Return the transcript's outline, scanned again only when the file changed; empty for a missing file."""
-        try:
-            status = self._path.stat()
-        except FileNotFoundError:
-            return Outline(self._path, 0, 0)
-        for known in (self._outlines.get(True), self._outlines.get(deep)):
-            if known is not None and (known.inode, known.size) == (status.st_ino, status.st_size):
-                return known
-        self._outlines[deep] = reader.scan(self._path, deep=deep)
-        return self._outlines[deep]
+        """Return the transcript's outline as of now, reading only what was appended since the last time."""
+        light, full = self._followers
+        return full.outline() if deep or full.started else light.outline()
 
     def touches(self, timeline: Timeline, outline: Outline) -> list[Touch]:
         """Return all live touches in timeline order, another agent's merged in; the outline is a deep one."""
@@ -126,7 +121,10 @@ class Rewinder:
             removed_messages=tail.removed_messages if tail else 0,
             files=tuple(files.verdicts),
             conflicts=tuple(files.conflicts),
-            gaps=self._gaps(timeline, target) if options.scope != "conversation" else (),
+            gaps=(
+                *(self._gaps(timeline, target) if options.scope != "conversation" else ()),
+                *(Gap("background_task", (), target.id, task) for task in (unstopped(tail) if tail else ())),
+            ),
             paths=options.paths,
             basis=_Basis((outline.inode, outline.size), files, target, tail),
         )
@@ -191,7 +189,7 @@ class Rewinder:
             "from_seq": target.order[0] if plan.scope == "both" else None,
             "at": at,
         }
-        adopted = self._adopted(plan, target) if plan.scope == "conversation" else ()
+        adopted = self._adopted(target) if plan.scope == "conversation" else ()
         changes = tuple(plan.basis.files.changes)
         draft = Record(
             id=name, kind="rewind", rewind=name, scope=plan.scope, to=plan.to, at=at, changes=changes, cut=None,
@@ -199,11 +197,11 @@ class Rewinder:
         )  # fmt: skip
         return draft, splice
 
-    def _adopted(self, plan: Plan, target: Target) -> tuple[dict[str, object], ...]:
-        """Return records that keep on the timeline what leaves with the removed lines: turns, and another agent's touches.
+    def _adopted(self, target: Target) -> tuple[dict[str, object], ...]:
+        """Return records that keep on the timeline what else leaves with the removed lines.
 
-        A prompt without a turn of its own, and the snapshots in its messages, would else be gone for a later rewind of the
-        code alone.
+        Else a prompt without a turn of its own, and another agent's snapshots in its messages, would be gone for a
+        later rewind of the code alone.
         """
         assert target.index is not None
         outline, timeline = self.outline(deep=True), self._log.read()
@@ -238,9 +236,8 @@ class Rewinder:
         )
         notes = []
         if plan.scope == "conversation":
-            notes.append(
-                f"files stay as they are; to take them back: sessions rewind {self._session_id} --scope code --to {plan.to}"
-            )
+            command = f"sessions rewind {self._session_id} --scope code --to {plan.to}"
+            notes.append(f"files stay as they are; to take them back: {command}")
         return Report(
             rewind_id=outcome.record.rewind,
             session=session,

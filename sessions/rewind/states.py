@@ -112,7 +112,7 @@ def from_record(record: object) -> FileState:
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """Where bytes lie: a file, relative to the sidecar (or absolute for another agent's), from ``offset`` for ``size`` bytes."""
+    """Where bytes lie: ``size`` bytes from ``offset`` of a file; its path is relative to the sidecar, or absolute."""
 
     file: str
     offset: int = 0

@@ -6,7 +6,8 @@ The log (``timeline.jsonl`` in the sidecar) holds one JSON object a line, only e
 ``kind``    beside ``v`` (schema version) and ``seq`` (grows by one, never reused)
 ==========  =======================================================================================================
 ``turn``    ``turn`` (number, never reused), ``message_id`` of its prompt, ``run_id``
-``before``  ``turn``, ``edit``, ``path``, ``state``, ``payload``, ``by``: what a path was before its first edit in the turn
+``before``  ``turn``, ``edit``, ``path``, ``state``, ``payload``, ``by``: what a path was before its first edit in the
+turn
 ``again``   ``turn``, ``edit``, ``path``, ``by``: the path is being edited once more; its end state is open again
 ``after``   ``turn``, ``edit``, ``path``, ``state``, ``payload``, ``identity``, ``overlap``: what the edit left
 ``gap``     ``turn``, ``gap`` (a word), ``paths``: something that was not captured
@@ -26,7 +27,7 @@ Unknown kinds are skipped, so a log written by a later version is still read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, cast
 
@@ -167,25 +168,19 @@ class Timeline:
         if not isinstance(seq, int):
             raise ValueError("seq")
         self.next_seq = max(self.next_seq, seq + 1)
-        match record["kind"]:
-            case "turn":
-                self._begin_turn(seq, record)
-            case "before":
-                self._touch(seq, record)
-            case "again":
-                self._reopen(record)
-            case "after":
-                self._close(record)
-            case "gap":
-                self._gap(seq, record)
-            case "end":
-                self._end(record)
-            case "rewind":
-                self._rewind(seq, record)
-            case "undo":
-                self._undo(seq, record)
-            case "redo":
-                self._redo(seq, record)
+        folds: dict[object, Callable[[int, Mapping[str, object]], None]] = {
+            "turn": self._begin_turn,
+            "before": self._touch,
+            "again": self._reopen,
+            "after": self._close,
+            "gap": self._gap,
+            "end": self._end,
+            "rewind": self._rewind,
+            "undo": self._undo,
+            "redo": self._redo,
+        }
+        if (fold := folds.get(record["kind"])) is not None:
+            fold(seq, record)
 
     def _begin_turn(self, seq: int, record: Mapping[str, object]) -> None:
         number = _int(record["turn"])
@@ -202,11 +197,11 @@ class Timeline:
         self._latest[turn, path] = len(self.touches)
         self.touches.append(touch)
 
-    def _reopen(self, record: Mapping[str, object]) -> None:
+    def _reopen(self, _seq: int, record: Mapping[str, object]) -> None:
         place = self._latest[_int(record["turn"]), _str(record["path"])]
         self.touches[place] = replace(self.touches[place], after=None, identity=None, by=_str(record["by"]))
 
-    def _close(self, record: Mapping[str, object]) -> None:
+    def _close(self, _seq: int, record: Mapping[str, object]) -> None:
         place = self._latest[_int(record["turn"]), _str(record["path"])]
         touch = self.touches[place]
         identity = record.get("identity")
@@ -223,7 +218,7 @@ class Timeline:
         shown = tuple(str(path) for path in paths) if isinstance(paths, list) else ()
         self.gaps.append((seq, turn, Gap(_str(record["gap"]), shown, self.turns[turn].message_id)))
 
-    def _end(self, record: Mapping[str, object]) -> None:
+    def _end(self, _seq: int, record: Mapping[str, object]) -> None:
         listed = record["files"]
         files = tuple(
             TouchedFile(_str(each["path"]), cast("Status", _str(each["status"])))
@@ -245,7 +240,7 @@ class Timeline:
             self._remove(name, from_seq, seq)
         self._own_writes(seq, record)
 
-    def _undo(self, seq: int, record: Mapping[str, object]) -> None:
+    def _undo(self, _seq: int, record: Mapping[str, object]) -> None:
         name = _str(record["rewind"])
         self._set_step(name, "undone", record)
         removed = self._stash.pop(name, None)

@@ -137,7 +137,7 @@ class Undoer:
                 _refuse_new_turn(timeline, reversal)
                 splice = self._splice(reversal)
             assert isinstance(plan.basis, FilesPlan)
-            outcome = engine.run(self._draft(reversal, plan, plan.basis), splice)
+            outcome = engine.run(self._draft(reversal, plan.basis), splice)
         left = {self._shown(path) for path in outcome.left}
         return Report(
             rewind_id=outcome.record.rewind,
@@ -166,7 +166,7 @@ class Undoer:
             needs = [need for need in needs if need.path in wanted]
         return self._planner.plan(needs, reversal.on_conflict)
 
-    def _draft(self, reversal: Reversal, plan: Plan, files: FilesPlan) -> Record:
+    def _draft(self, reversal: Reversal, files: FilesPlan) -> Record:
         name, at = ids.new_rewind_id(), clock.timestamp()
         if reversal.paths is None:
             kind, rewind = reversal.kind, reversal.step.rewind

@@ -2,8 +2,7 @@
 
 Every path is opened one component at a time from an allowed root, without following links: a directory that was swapped
 for a link at the last moment leads nowhere. Paths here are *identities*: the resolved parent plus the name, absolute,
-as
-``str`` with undecodable bytes as surrogates (``os.fsdecode``); ``a.txt``, ``./a.txt`` and ``link/a.txt`` are one.
+as ``str`` with undecodable bytes as surrogates (``os.fsdecode``); ``a.txt``, ``./a.txt`` and ``link/a.txt`` are one.
 
 Writing a file is whole or not at all (``files.rewrite``); directories are synced by the caller, once each.
 """

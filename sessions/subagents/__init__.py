@@ -1,0 +1,1 @@
+"""Background work of an agent: which of it a rewind concerns."""

@@ -58,6 +58,22 @@ def _contents(entry: Entry, kinds: tuple[str, ...]) -> Iterator[str]:
             yield content
 
 
+def tasks_started(entry: Entry) -> Iterator[str]:
+    """Yield the ids of the background tasks a message's tool calls started."""
+    for block in entry.blocks:
+        task = block.get("backgroundTaskId")
+        if block.get("type") == "tool" and isinstance(task, str) and task:
+            yield task
+
+
+def tasks_ended(entry: Entry) -> Iterator[str]:
+    """Yield the ids of the background tasks a message says have ended."""
+    for block in entry.blocks:
+        task = block.get("taskId")
+        if block.get("type") == "task_notification" and isinstance(task, str):
+            yield task
+
+
 def is_notice(entry: Entry) -> bool:
     """Tell whether a message is the notice that a background task ended, and nothing else."""
     return bool(entry.blocks) and all(block.get("type") == "task_notification" for block in entry.blocks)

@@ -17,6 +17,7 @@ from sessions.transcript.entry import Entry, Kind, kind_of
 
 _DIGITS = bytes(0x30 if chr(code).isdecimal() and code < 128 else 0x78 for code in range(256))
 _FIRST_HUGE = 2.0**63
+_STRICT = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -58,13 +59,13 @@ def loads(raw: bytes) -> object:
 def dumps(value: object) -> bytes:
     r"""Return compact JSON: non-ASCII raw, lone surrogates as ``\udXXX`` escapes, keys in the order given.
 
-    ``loads(dumps(value)) == value`` for what JSON can say.
+    ``loads(dumps(value)) == value`` for what JSON can say; two half surrogates side by side come back as one character.
 
     Raises:
         ValueError: It cannot say this: NaN, an infinity, a value of another type, a cycle or thousands of levels.
     """
     try:
-        raw = orjson.dumps(value)
+        raw = orjson.dumps(value, option=_STRICT)
     except TypeError:
         raw = b"null"
     # orjson writes null for NaN and infinities; only then, and where it gave up, is the exact way needed.

@@ -22,8 +22,8 @@ def cut_before(entries: Sequence[Entry], target: str) -> Cut:
     """Split a transcript in front of the first visible message with id ``target``.
 
     Returns:
-        Everything in front of it is kept, whatever it is. Of what lies behind, header and title lines are kept: they
-        belong to the session, not to a turn.
+        Everything in front of it is kept, whatever it is. Of what lies behind, the titles are kept, and the header if
+        none is in front: they belong to the session, not to a turn.
 
     Raises:
         NotFoundError: No visible message has that id.
@@ -34,11 +34,11 @@ def cut_before(entries: Sequence[Entry], target: str) -> Cut:
     if first is None:
         raise NotFoundError("message", target)
     place = next(i for i, entry in enumerate(entries) if entry is first)
-    behind = entries[place:]
-    return Cut(
-        kept=(*entries[:place], *(entry for entry in behind if stays(entry))),
-        dropped=tuple(entry for entry in behind if not stays(entry)),
-    )
+    kept, dropped = list(entries[:place]), list[Entry]()
+    for entry in entries[place:]:
+        second = entry.kind is Kind.HEADER and any(other.kind is Kind.HEADER for other in kept)
+        (kept if stays(entry) and not second else dropped).append(entry)
+    return Cut(tuple(kept), tuple(dropped))
 
 
 def stays(entry: Entry) -> bool:

@@ -58,14 +58,18 @@ def unterminated(descriptor: int, size: int) -> tuple[int, bytes]:
     return next(backward(descriptor, size))
 
 
-def find_last(descriptor: int, end: int, needle: bytes) -> tuple[int, bytes] | None:
+def find_last(
+    descriptor: int, end: int, needle: bytes, *, least: int = 0, block: int = FIRST_BLOCK
+) -> tuple[int, bytes] | None:
     """Return the last line in front of ``end`` that holds ``needle``, with its offset and without its newline.
+
+    The search gives up at byte ``least``.
 
     Far cheaper than splitting: lines without it are never copied.
     """
     overlap = len(needle) - 1
-    block, stop = FIRST_BLOCK, end
-    while stop > 0:
+    stop = end
+    while stop > least:
         start = max(0, stop - block)
         place = read(descriptor, start, min(stop + overlap, end) - start).rfind(needle)
         if place >= 0:

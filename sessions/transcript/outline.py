@@ -122,12 +122,16 @@ class Tail:
     Attributes:
         removed_messages: Distinct message ids behind the cut, without copies of kept messages.
         kept: The header and title lines behind the cut, in order, each with its newline.
+        tasks_started: Ids of the background tasks it started, in order, each once.
+        tasks_ended: Ids of those it says have ended.
         size: The file's bytes.
     """
 
     removed_messages: int
     kept: bytes
     size: int
+    tasks_started: tuple[str, ...] = ()
+    tasks_ended: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,18 +6,18 @@ Every function opens the file itself and works on the file as it was opened; a r
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from sessions.transcript import blocks, codec, collapse, cut, lines, scanning, turns
 from sessions.transcript.entry import Entry, Kind
-from sessions.transcript.outline import Finding, Outline, Prompt, Tail, Title
+from sessions.transcript.outline import Finding, Outline, Prompt, Tail
 from sessions.transcript.summaries import head, summary
 
 __all__ = [
     "check",
     "has_snapshots",
     "head",
-    "last_title",
     "lines_since",
     "read_entries",
     "read_history",
@@ -124,64 +124,52 @@ def torn_at(descriptor: int, size: int) -> tuple[int, bytes] | None:
     return offset, raw
 
 
-def last_title(descriptor: int, size: int) -> Title | None:
-    """Return the last title line of an open file, from its end."""
-    end = size
-    while (found := lines.find_last(descriptor, end, b'"custom-title"')) is not None:
-        end, raw = found
-        entry = codec.decode(raw)
-        if entry.kind is Kind.TITLE:
-            return Title(entry.title or "", raw, end, min(end + len(raw) + 1, size))
-    return None
-
-
 def survey_tail(path: Path, place: int) -> Tail:
     """Return what a cut in front of byte ``place``, the start of a line, would remove.
 
-    Streams over what lies behind the cut, and looks in front of it only for the originals of what a compaction said
-    again.
+    Streams over what lies behind the cut, and looks in front of it only for the header and, if a compaction lies
+    behind, for the originals of what it said again.
     """
-    kept = bytearray()
-    removed: set[str] = set()
-    copies: set[str] = set()  # said behind a compact message, not seen behind the cut before it
-    compacted = False
+    found = _Behind(has_header=(first := head(path)) is not None and first.offset < place)
     size = place
     for _, size, entry in scanning.every_line(Path(path), place):  # noqa: B007 - the last end is the size
+        found.take(entry)
+    originals = found.copies.intersection(scanning.message_ids(path, place)) if found.copies else set()
+    return Tail(
+        removed_messages=len(found.removed | found.copies - originals),
+        kept=bytes(found.kept),
+        size=max(size, path.stat().st_size),  # a torn last line counts
+        tasks_started=tuple(found.started),
+        tasks_ended=frozenset(found.ended),
+    )
+
+
+@dataclass(slots=True)
+class _Behind:
+    """What was met behind a cut; a transcript keeps one header, the first."""
+
+    has_header: bool
+    kept: bytearray = field(default_factory=bytearray)
+    removed: set[str] = field(default_factory=set)
+    copies: set[str] = field(default_factory=set)  # said behind a compact message, not seen behind the cut before it
+    compacted: bool = False
+    started: dict[str, None] = field(default_factory=dict)
+    ended: set[str] = field(default_factory=set)
+
+    def take(self, entry: Entry) -> None:
         if cut.stays(entry):
-            kept += entry.raw + b"\n"
+            if entry.kind is Kind.HEADER and self.has_header:
+                return
+            self.has_header = self.has_header or entry.kind is Kind.HEADER
+            self.kept += entry.raw + b"\n"
         elif entry.kind is Kind.MESSAGE and entry.id is not None:
-            compacted = compacted or entry.is_compact
-            if entry.id not in removed and compacted and not entry.is_compact:
-                copies.add(entry.id)
+            self.compacted = self.compacted or entry.is_compact
+            if entry.id not in self.removed and self.compacted and not entry.is_compact:
+                self.copies.add(entry.id)
             else:
-                removed.add(entry.id)
-    with lines.opened(path) as (descriptor, size):
-        originals = _said_before(descriptor, place, copies) if copies else set()
-    return Tail(removed_messages=len(removed | copies - originals), kept=bytes(kept), size=size)
-
-
-def _said_before(descriptor: int, place: int, copies: set[str]) -> set[str]:
-    """Return which of ``copies`` have their original in front of ``place``.
-
-    A compaction says the last rounds again, so the originals are the last messages there: the first that is not among
-    them ends the search. Only a rollback event, behind which other messages may be the last visible ones, makes it go
-    on.
-    """
-    found: set[str] = set()
-    hidden = False
-    for _, raw in lines.backward(descriptor, place):
-        entry = codec.decode(raw)
-        if entry.kind is Kind.ROLLBACK:
-            hidden = True
-        if entry.kind is not Kind.MESSAGE or entry.is_compact:
-            continue
-        if entry.id in copies:
-            found.add(entry.id)
-        elif not hidden:
-            break
-        if found == copies:
-            break
-    return found
+                self.removed.add(entry.id)
+                self.started.update(dict.fromkeys(blocks.tasks_started(entry)))
+            self.ended.update(blocks.tasks_ended(entry))
 
 
 def _visible(path: Path, rule: Rule) -> Iterator[Entry]:
@@ -211,7 +199,7 @@ def lines_since(path: Path, start: int) -> tuple[bytes, bytes]:
     """Split what was appended behind byte ``start``, the start of a line, by whether it belongs to a turn.
 
     Returns:
-        ``(session's, turns')``: title, header and unknown lines and notices of tasks; and all other messages and events.
+        ``(session's, turns')``: title, header and unknown lines and notices of tasks; all other messages and events.
         Together they are all lines behind ``start``, each once, in order, each with its newline.
     """
     stays, turned = bytearray(), bytearray()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from sessions.transcript import blocks, codec, collapse, turns
+from sessions.transcript import blocks, codec, collapse, lines, turns
 from sessions.transcript.entry import Entry, Kind
 from sessions.transcript.outline import Finding, ForeignSnapshot, Header, Outline, Prompt, Title
 
@@ -16,11 +17,12 @@ PREVIEW_CHARACTERS = 1_000
 MAX_FINDINGS = 100
 BUFFER = 1 << 20
 
-# The order of keys every writer of this format uses. A line that starts like this is an assistant message; nobody has
-# to read on, unless for what is searched for by name. A spelling with escapes would be missed, and no serialiser
-# makes it.
+# The keys and the spacing every writer of this format uses. A line that starts like this is an assistant message;
+# nobody has to read on, unless it holds what is searched for by name. These needles are the fastest that miss
+# nothing: the search skips further the longer a needle is, and costs more than all the rest of the pass.
 _ASSISTANT = re.compile(rb'\{"timestamp":"[^"\\]*","id":"[^"\\]*","role":"assistant",').match
-_COMPACT, _COMPRESS, _FILES = b'"compact"', b'"compress"', b'"file_history"'
+_MESSAGE = re.compile(rb'\{"timestamp":"[^"\\]*","id":"([^"\\]*)","role":"(?:user|assistant)",').match
+_COMPACT, _FILES = b'"type":"comp', b'"type":"file_history"'
 
 
 class Place(NamedTuple):
@@ -107,11 +109,12 @@ class Scan:
             self.compactions = [place.offset for place in shown if place.is_compact]
             self.in_view = {place.prompt.id for place in collapse.model_view(places) if place.prompt is not None}
 
-    def outline(self, path: Path, size: int, inode: int) -> Outline:
-        """Return the result."""
+    def outline(self, path: Path, size: int, inode: int, torn: Sequence[Finding] = ()) -> Outline:
+        """Return the result so far."""
+        findings = [*self.findings, *torn]
         if self._opaque > MAX_FINDINGS:
             more = self._opaque - MAX_FINDINGS
-            self.findings.append(Finding("opaque_line", f"{more} more lines cannot be read", "kept"))
+            findings.append(Finding("opaque_line", f"{more} more lines cannot be read", "kept"))
         return Outline(
             path=path,
             size=size,
@@ -122,7 +125,7 @@ class Scan:
             in_view=frozenset(self.in_view) if self.deep else frozenset(),
             title=self.title,
             snapshots=tuple(self.snapshots),
-            findings=tuple(self.findings),
+            findings=tuple(findings),
         )
 
     def _note_opaque(self, entry: Entry, offset: int) -> None:
@@ -142,15 +145,14 @@ class Scan:
 
 def scan(path: Path, *, deep: bool) -> Outline:
     """See `reader.scan`."""
-    try:
-        return _scan_with_short_cuts(path, deep=deep)
-    except NeedsEveryLineError:
-        return _scan_every_line(path, deep=deep)
+    if not path.exists():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+    return Follower(path, deep=deep).outline()
 
 
-def places_in(lines: Iterable[tuple[int, int, Entry]]) -> Iterator[Place]:
-    """Yield notes on the messages and rollback events among ``lines``."""
-    for offset, end, entry in lines:
+def places_in(numbered: Iterable[tuple[int, int, Entry]]) -> Iterator[Place]:
+    """Yield notes on the messages and rollback events among ``numbered``."""
+    for offset, end, entry in numbered:
         if entry.kind is Kind.MESSAGE or entry.kind is Kind.ROLLBACK:
             yield Place(
                 kind=entry.kind,
@@ -180,6 +182,31 @@ def every_line(
             elif (entry := codec.decode(line)).kind is not Kind.OPAQUE:
                 yield offset, behind, entry
             offset = behind
+
+
+def message_ids(path: Path, end: int) -> Iterator[str]:
+    """Yield the id of every message that starts in front of ``end``. Like a scan, this parses only odd spellings."""
+    offset = 0
+    with path.open("rb", buffering=BUFFER) as file:
+        for line in file:
+            if offset >= end:
+                return
+            offset += len(line)
+            if (canonical := _MESSAGE(line)) is not None:
+                yield canonical[1].decode(errors="replace")
+            elif (entry := codec.decode(line)).kind is Kind.MESSAGE and entry.id is not None:
+                yield entry.id
+
+
+def last_title(descriptor: int, size: int, *, reach: int | None = None) -> Title | None:
+    """Return the last title line of an open file, searched from its end and, if given, only ``reach`` bytes back."""
+    end, least = size, 0 if reach is None else max(0, size - reach)
+    while (found := lines.find_last(descriptor, end, b'"custom-title"', least=least)) is not None:
+        end, raw = found
+        entry = codec.decode(raw)
+        if entry.kind is Kind.TITLE:
+            return Title(entry.title or "", raw, end, min(end + len(raw) + 1, size))
+    return None
 
 
 def header_of(entry: Entry, offset: int) -> Header:
@@ -219,34 +246,78 @@ def torn_finding(raw: bytes, offset: int, action: str = "ignored") -> Finding:
     return Finding("torn_tail", f"the last line, at byte {offset} ({len(raw)} bytes), is incomplete", action, offset)
 
 
-def _scan_with_short_cuts(path: Path, *, deep: bool) -> Outline:
-    found = Scan(deep=deep)
-    is_assistant = _ASSISTANT
-    offset = 0
-    with path.open("rb", buffering=BUFFER) as file:
-        inode = os.fstat(file.fileno()).st_ino
-        for line in file:
-            start = offset
-            offset += len(line)
-            if (
-                is_assistant(line) is not None
-                and not (deep and (_COMPACT in line or _FILES in line or _COMPRESS in line))
-                and line[-1] == 10  # an unended line is looked at whole
-            ):
-                found.pass_over()
-                continue
-            entry = codec.decode(line[:-1] if line[-1] == 10 else line)
-            if entry.kind is Kind.OPAQUE and line[-1] != 10:
-                found.findings.append(torn_finding(line, start))
-                continue
-            found.note(entry, start, offset)
-            found.pass_message(entry, start, offset)
-    return found.outline(path, offset, inode)
+class Follower:
+    """Outlines of one transcript while it grows: only what was appended since the last pass is read.
+
+    A file with another inode, or a shorter one, was rewritten and is read anew. Where something is hidden, every change
+    costs a whole pass.
+    """
+
+    def __init__(self, path: Path, *, deep: bool) -> None:
+        self.path = path
+        self._deep = deep
+        self._outline: Outline | None = None
+        self._found = Scan(deep=deep)
+        self._offset = 0
+
+    @property
+    def started(self) -> bool:
+        """Whether the file was read already."""
+        return self._outline is not None
+
+    def outline(self) -> Outline:
+        """Return the outline as of now; an empty one for a missing file."""
+        try:
+            status = self.path.stat()
+        except FileNotFoundError:
+            self._restart()
+            return Outline(self.path, 0, 0)
+        if self._outline is not None and (self._outline.inode, self._outline.size) == (status.st_ino, status.st_size):
+            return self._outline
+        if self._outline is None or self._outline.inode != status.st_ino or status.st_size < self._outline.size:
+            self._restart()
+        try:
+            self._outline = self._go_on()
+        except NeedsEveryLineError:
+            self._restart()
+            self._outline = _scan_every_line(self.path, deep=self._deep)
+        return self._outline
+
+    def _restart(self) -> None:
+        self._outline = None
+        self._found = Scan(deep=self._deep)
+        self._offset = 0
+
+    def _go_on(self) -> Outline:
+        found, deep, is_assistant, offset = self._found, self._deep, _ASSISTANT, self._offset
+        torn: list[Finding] = []
+        with self.path.open("rb", buffering=BUFFER) as file:
+            inode = os.fstat(file.fileno()).st_ino
+            file.seek(offset)
+            for line in file:
+                if line[-1] != 10:  # an unended line is looked at whole, now and when it has grown
+                    entry = codec.decode(line)
+                    if entry.kind is Kind.OPAQUE:
+                        torn.append(torn_finding(line, offset))
+                        return found.outline(self.path, offset + len(line), inode, torn)
+                elif is_assistant(line) is not None and not (deep and (_COMPACT in line or _FILES in line)):
+                    found.pass_over()
+                    offset += len(line)
+                    self._offset = offset
+                    continue
+                else:
+                    entry = codec.decode(line[:-1])
+                found.note(entry, offset, offset + len(line))
+                found.pass_message(entry, offset, offset + len(line))
+                offset += len(line)
+                self._offset = offset
+        return found.outline(self.path, offset, inode, torn)
 
 
 def _scan_every_line(path: Path, *, deep: bool) -> Outline:
     found = Scan(deep=deep)
     places: list[Place] = []
+    torn: list[Finding] = []
     offset = 0
     with path.open("rb", buffering=BUFFER) as file:
         inode = os.fstat(file.fileno()).st_ino
@@ -255,9 +326,9 @@ def _scan_every_line(path: Path, *, deep: bool) -> Outline:
             offset += len(line)
             entry = codec.decode(line.removesuffix(b"\n"))
             if entry.kind is Kind.OPAQUE and line[-1] != 10:
-                found.findings.append(torn_finding(line, start))
+                torn.append(torn_finding(line, start))
                 continue
             found.note(entry, start, offset)
             places.extend(places_in([(start, offset, entry)]))
     found.conclude(places)
-    return found.outline(path, offset, inode)
+    return found.outline(path, offset, inode, torn)

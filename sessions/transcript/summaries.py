@@ -16,6 +16,7 @@ from sessions.transcript.outline import Header, Summary
 
 SHORT_CHARACTERS = 200
 TOKENS_WINDOW_BYTES = 1 << 20  # how far back a message that reports its tokens is looked for
+TITLE_WINDOW_BYTES = 32 << 20  # how far back a title is searched that its writer did not keep near the end
 
 
 @dataclass(slots=True)
@@ -50,8 +51,9 @@ def head(path: Path) -> Header | None:
 def summary(path: Path) -> Summary:
     """Return what a list shows of a session.
 
-    Reads 64 KiB at the end, or more up to a message that reports its tokens (at most 1 MiB and one line); and from
-    the start up to the first prompt. Where a rollback event lies in what was read, everything visible is looked at.
+    Parses 64 KiB at the end, or more up to a message that reports its tokens (at most 1 MiB and one line), and what
+    lies in front of the first prompt. Our writer keeps the title in the last 64 KiB; for others' files, and where
+    there is none, 32 MiB are searched. Where a rollback event lies in what was read, everything visible is looked at.
 
     Raises:
         OSError: The file cannot be read. Damage inside it is no error.
@@ -60,6 +62,9 @@ def summary(path: Path) -> Summary:
     with lines.opened(path) as (descriptor, size):
         written = os.fstat(descriptor).st_mtime
         _read_end(descriptor, size, seen)
+        if seen.title is None:
+            found = scanning.last_title(descriptor, size, reach=TITLE_WINDOW_BYTES)
+            seen.title = None if found is None else found.text
     start = _read_start(path, seen)
     if seen.hidden:
         start, seen.tokens = _visible_only(path, start)

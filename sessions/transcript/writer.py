@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sessions import files
-from sessions.transcript import codec, lines, reader, scanning, titles
+from sessions.transcript import codec, lines, scanning, titles
 from sessions.transcript.entry import Kind
 from sessions.transcript.outline import Finding, Title
 
@@ -174,7 +174,7 @@ class Writer:
 def _survey(descriptor: int, size: int, inode: int) -> _Known:
     offset, raw = lines.unterminated(descriptor, size)
     torn = (offset, raw) if raw and codec.decode(raw).kind is Kind.OPAQUE else None
-    return _Known(size, inode, not raw, torn, reader.last_title(descriptor, size if torn is None else offset))
+    return _Known(size, inode, not raw, torn, scanning.last_title(descriptor, size if torn is None else offset))
 
 
 def _last_title_in(data: bytes, offset: int) -> Title | None:

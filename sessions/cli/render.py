@@ -1,0 +1,120 @@
+"""What the commands print, as lines and as plain values for JSON. Pure; plans and reports are in ``picker.words``."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from sessions import clock
+from sessions.picker import words
+from sessions.picker.text import Line, one_line, pad, pad_start, plain, visible, visible_path, width
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from datetime import datetime
+
+    from sessions.rewind.plan import Checkpoint
+    from sessions.store import Checked, SessionInfo
+
+_SHORT_ID = 8
+_SHORT_MESSAGE_ID = 12
+
+
+def session_table(rows: Sequence[SessionInfo], now: datetime, columns: int, *, with_workdir: bool) -> Iterator[Line]:
+    """Yield a line a session: short id, when, branch, tokens, title; below it the workdir if asked for.
+
+    The short ids are unique among ``rows``.
+    """
+    ids = short_ids([row.id for row in rows])
+    id_cells = max((len(each) for each in ids), default=0)
+    branches = [one_line(row.git_branch or "", 20) for row in rows]
+    branch_cells = max((width(branch) for branch in branches), default=0)
+    for row, short, branch in zip(rows, ids, branches, strict=True):
+        left: Line = (
+            ("strong", pad(short, id_cells)),
+            ("dim", f"  {pad(words.ago(row.last_active_at, now), 10)}"),
+            ("mark", f"  {pad(branch, branch_cells)}" if branch_cells else ""),
+            ("dim", f"  {pad_start(tokens(row.total_tokens), 6)}  "),
+            ("warn", "damaged " if row.damaged else ""),
+        )
+        title = one_line(row.title or "", max(columns - width(plain(left)), 10))
+        yield (*left, ("", title) if title else ("dim", "(nothing in it yet)"))
+        if with_workdir:
+            yield (("dim", " " * (id_cells + 2) + (visible_path(row.workdir) if row.workdir else "(no workdir)")),)
+
+
+def short_ids(ids: Sequence[str]) -> list[str]:
+    """Return the shortest beginnings, of at least eight characters, that differ from one another."""
+    in_order = sorted(set(ids))
+    needed = dict.fromkeys(in_order, _SHORT_ID)
+    for one, other in pairwise(in_order):
+        common = next(
+            (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
+        )
+        needed[one], needed[other] = max(needed[one], common + 1), max(needed[other], common + 1)
+    return [visible(each[: needed[each]], keep="") for each in ids]
+
+
+def tokens(number: int | None) -> str:
+    """Return ``812``, ``12.3k`` or ``1.2M``; a dash where nobody knows."""
+    if number is None:
+        return "-"
+    if number < 1000:
+        return str(number)
+    return f"{number / 1000:.1f}k" if number < 999_950 else f"{number / 1_000_000:.1f}M"
+
+
+def checkpoint_table(checkpoints: Sequence[Checkpoint], now: datetime, columns: int) -> Iterator[Line]:
+    """Yield a line a checkpoint: index, short id, when, prompt, files and lines; and a line where a compaction lies."""
+    digits = len(str(len(checkpoints)))
+    for each in checkpoints:
+        lines = words.changed_lines(each.insertions, each.deletions)
+        files = words.count(len(each.files), "file") if each.files else ""
+        right: Line = (
+            ("dim", f"  {pad_start(files, 8)}"),
+            ("", " " * (12 - width(plain(lines)))),
+            *lines,
+            ("warn", "  !" if each.gaps else "   "),
+        )
+        left: Line = (
+            ("strong", pad_start(str(each.index), digits)),
+            ("dim", f"  {visible(each.id, keep='')[:_SHORT_MESSAGE_ID]:{_SHORT_MESSAGE_ID}}"),
+            ("dim", f"  {pad(words.ago(each.timestamp, now), 10)}  "),
+        )
+        room = max(columns - width(plain(left)) - width(plain(right)), 10)
+        yield (*left, ("dim" if each.before_compaction else "", pad(one_line(each.prompt, room), room)), *right)
+        if each.compacted:
+            yield (("mark", " " * (digits + 2) + "⊟ compacted here: the model sees a summary of the above"),)
+
+
+def checkpoint_json(checkpoint: Checkpoint) -> dict[str, object]:
+    """Return the shape ``sessions checkpoints --json`` prints."""
+    return {
+        "index": checkpoint.index,
+        "id": checkpoint.id,
+        "prompt": checkpoint.prompt,
+        "timestamp": clock.timestamp(checkpoint.timestamp) if checkpoint.timestamp else None,
+        "files": [{"path": file.path, "status": file.status} for file in checkpoint.files],
+        "insertions": checkpoint.insertions,
+        "deletions": checkpoint.deletions,
+        "before_compaction": checkpoint.before_compaction,
+        "gaps": [gap.to_json() for gap in checkpoint.gaps],
+        "marks": list(checkpoint.marks),
+    }
+
+
+def check_lines(checked: Sequence[Checked]) -> Iterator[Line]:
+    """Yield what ``check`` found and finished, and a last line that counts."""
+    for each in checked:
+        if each.findings or each.recovered:
+            yield (("strong", visible(each.session, keep="")),)
+        for done in each.recovered:
+            yield ("add", "  recovered  "), ("", visible(done, keep=""))
+        for finding in each.findings:
+            yield (
+                ("warn", f"  {finding.kind.replace('_', ' ')}  "),
+                ("", f"{visible(finding.where, keep='')}: {visible(finding.action, keep='')}"),
+            )
+    findings = sum(len(each.findings) for each in checked)
+    said = words.count(findings, "finding") if findings else "nothing is damaged"
+    yield (("", f"{words.count(len(checked), 'session')} checked, {said}"),)

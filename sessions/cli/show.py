@@ -1,0 +1,25 @@
+"""``sessions show``."""
+
+from __future__ import annotations
+
+import click
+
+from sessions.cli import options, output
+
+
+@click.command("show")
+@options.reference
+@click.option("--history", is_flag=True, help="Every visible message, also those a compaction replaced.")
+@options.as_json
+def command(reference: str, *, history: bool, as_json: bool) -> None:
+    """Print the messages of a session: what the model sees of it."""
+    with options.store().open(reference, read_only=True) as session:
+        output.warn_findings(session.findings)
+        messages = session.history() if history else session.messages
+        if as_json:
+            output.json_bytes(b'{"messages":[' + b",".join(entry.raw.strip() for entry in messages.entries) + b"]}")
+            return
+        from sessions.cli.messages import message_lines  # noqa: PLC0415 - JSON needs no pydantic models
+
+        for message in messages:
+            output.lines(message_lines(message))

@@ -1,0 +1,58 @@
+"""``sessions undo``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from sessions.cli import options, output, reporting
+
+if TYPE_CHECKING:
+    from sessions.rewind.plan import OnConflict
+
+
+@click.command("undo")
+@options.reference
+@click.option("--redo", is_flag=True, help="Repeat the rewind that was undone last.")
+@click.option(
+    "--on-conflict",
+    type=click.Choice(["overwrite", "keep", "refuse"]),
+    default="refuse",
+    show_default=True,
+    help="What to do where a turn came or a file changed since the rewind.",
+)
+@options.files
+@options.add_dirs
+@options.dry_run
+@options.yes
+@options.as_json
+def command(
+    reference: str,
+    on_conflict: OnConflict,
+    files: tuple[str, ...],
+    add_dirs: tuple[str, ...],
+    *,
+    redo: bool,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Take back the last rewind; again, the one before. Conversation and files come back byte for byte."""
+    if redo and files:
+        raise click.UsageError("--redo repeats the whole rewind: leave --file out")
+    options.require_answer(yes=yes, dry_run=dry_run)
+    with options.store().open(reference, read_only=dry_run, add_dirs=add_dirs) as session:
+        output.warn_findings(session.findings)
+        if dry_run or not yes:
+            plan = session.plan_undo(redo=redo, paths=files or None, on_conflict=on_conflict)
+            if dry_run:
+                reporting.show_plan(plan, as_json=as_json, undo=not redo)
+                return
+            question = "Redo the rewind?" if redo else "Undo the rewind?"
+            reporting.confirm(plan, question, as_json=as_json, undo=not redo)
+        if redo:
+            report = session.redo_rewind(on_conflict=on_conflict)
+        else:
+            report = session.undo_rewind(paths=files or None, on_conflict=on_conflict)
+        reporting.show_report(report, "redone" if redo else "undone", as_json=as_json)

@@ -1,0 +1,80 @@
+"""The picker as a function of a session."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from prompt_toolkit.input import Input
+    from prompt_toolkit.output import Output
+
+    from sessions.rewind.plan import Checkpoint, History, OnConflict, OnRunning, Plan, Scope
+
+SCOPES: tuple[Scope, ...] = ("both", "conversation", "code")
+
+
+class Rewindable(Protocol):
+    """What the picker needs of a session."""
+
+    @property
+    def title(self) -> str | None:
+        """Its custom title, if it has one."""
+        ...
+
+    def checkpoints(self) -> list[Checkpoint]:
+        """Return its checkpoints, oldest first."""
+        ...
+
+    def plan_rewind(
+        self,
+        to: Checkpoint,
+        *,
+        scope: Scope,
+        history: History,
+        on_conflict: OnConflict,
+        on_running: OnRunning,
+        paths: Sequence[str] | None,
+    ) -> Plan:
+        """Return what going back to ``to`` would do; changes nothing."""
+        ...
+
+
+def pick_rewind(
+    session: Rewindable,
+    *,
+    scopes: tuple[Scope, ...] = SCOPES,
+    history: History = "rewrite",
+    on_conflict: OnConflict = "overwrite",
+    on_running: OnRunning = "cancel",
+    paths: Sequence[str] | None = None,
+    input: Input | None = None,  # noqa: A002 - prompt_toolkit's word for it
+    output: Output | None = None,
+) -> Plan | None:
+    """Let the user choose a checkpoint of ``session`` and what of it to bring back, on the whole terminal.
+
+    Nothing is changed: execute the plan with ``session.rewind(plan)`` and put ``report.prompt`` into the input box.
+    Inside a running asyncio loop it blocks the loop until the user is done; its own loop runs in a thread.
+
+    Args:
+        session: An open session (a ``Session``).
+        scopes: The scopes offered, widest first.
+        history: As in ``plan_rewind``; so are ``on_conflict``, ``on_running`` and ``paths``.
+        on_conflict: What becomes of files somebody else changed.
+        on_running: What becomes of background tasks.
+        paths: Restricts the files of scope ``code``.
+        input: Where keys come from; None is the terminal.
+        output: Where the screen goes; None is the terminal.
+
+    Returns:
+        The plan the user chose, or None when they left with Esc or Ctrl-C or had nothing to choose.
+    """
+    from sessions.picker.rewind_app import pick  # noqa: PLC0415 - nobody else pays for prompt_toolkit
+
+    def plan(checkpoint: Checkpoint, scope: Scope) -> Plan:
+        return session.plan_rewind(
+            checkpoint, scope=scope, history=history, on_conflict=on_conflict, on_running=on_running, paths=paths
+        )
+
+    return pick(session.checkpoints(), plan, title=session.title or "", scopes=scopes, input=input, output=output)

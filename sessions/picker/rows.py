@@ -1,0 +1,192 @@
+"""What the picker shows: a state becomes the lines of one screen. Pure, and never more work than one screen of rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from sessions.picker import words
+from sessions.picker.state import Click, Confirm, PickerState
+from sessions.picker.text import Line, clip, one_line, pad, pad_start, plain, visible, visible_path, width, wrap
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from sessions.rewind.plan import Checkpoint
+
+POINTER = "❯"  # noqa: RUF001 - no greater-than sign: it must not look like quoted text
+COMPACTED = "⊟"
+GAP = "!"
+CURSOR = "▏"
+_WIDE = 64  # cells from which on words fit where narrow screens get letters
+
+_KEYS_LIST = ("↑↓ PgUp PgDn Home End choose · Enter look · type to filter · Esc leave", "Enter look · Esc leave")
+_KEYS_CONFIRM = ("↑↓ choose · Enter do it · PgUp PgDn scroll the plan · Esc back", "Enter do it · Esc back")
+_EMPTY = "This session has no prompts to go back to."
+
+
+def screen(state: PickerState, now: datetime) -> list[Line]:
+    """Return the lines to draw, at most ``state.height``, each at most ``state.width`` cells.
+
+    ``now`` is what relative times are relative to. For the confirm screen ``state`` has to be measured
+    (:func:`plan_lines`, then ``state.measured``).
+    """
+    if not state.checkpoints:
+        lines = [_title(state, ""), (), (("", _EMPTY),), (("dim", "Press any key to leave."),)]
+    elif state.confirm:
+        lines = _confirm_screen(state, state.confirm)
+    else:
+        lines = _list_screen(state, now)
+    return [_fit(line, state.width) for line in lines[: state.height]]
+
+
+def hit(state: PickerState, y: int) -> Click | None:
+    """Return what a click on line ``y`` of the screen means, counted from 0; None where there is nothing to click."""
+    if not state.checkpoints:
+        return Click(0)
+    if state.confirm is None:
+        row = y - (3 if state.roomy else 1)
+        return Click(row) if 0 <= row < min(state.page, len(state.matches) - state.top) else None
+    row = y - _choices_at(state)
+    return Click(row) if 0 <= row < len(state.confirm.choices) else None
+
+
+def plan_lines(state: PickerState) -> list[Line]:
+    """Return the lines of the plan on the confirm screen, wrapped to the width, all of them; empty without one."""
+    confirm = state.confirm
+    if confirm is None:
+        return []
+    if confirm.failure is not None:
+        lines: list[Line] = [(("warn", "cannot rewind: "), ("", visible(confirm.failure, keep="")))]
+    elif confirm.plan is None:
+        lines = [(("dim", "looking …"),)]
+    elif len(confirm.choices) == 1:
+        lines = [(("strong", "Going back here would change nothing."),), *words.plan_lines(confirm.plan)]
+    else:
+        lines = words.plan_lines(confirm.plan)
+    return [part for line in lines for part in wrap(line, max(state.width, 1), indent=4 if state.width >= _WIDE else 2)]
+
+
+def _list_screen(state: PickerState, now: datetime) -> list[Line]:
+    total, shown = len(state.checkpoints), len(state.matches)
+    counted = words.count(total, "prompt") if shown == total else f"{shown} of {total}"
+    rows = _rows(state, now)
+    rows += [()] * (state.page - len(rows))
+    if not state.roomy:
+        return [_filter(state, counted) if state.filter else _title(state, counted), *rows]
+    return [_title(state, counted), _filter(state, ""), (), *rows, (), _details(state), _keys(_KEYS_LIST, state.width)]
+
+
+def _rows(state: PickerState, now: datetime) -> list[Line]:
+    if not state.matches:
+        return [(("dim", "  No prompt holds that."),)]
+    shown = range(state.top, min(state.top + state.page, len(state.matches)))
+    digits = len(str(len(state.checkpoints)))
+    return [
+        _row(state.checkpoints[state.matches[at]], digits, state.width, now, selected=at == state.selected)
+        for at in shown
+    ]
+
+
+def _row(checkpoint: Checkpoint, digits: int, cells: int, now: datetime, *, selected: bool) -> Line:
+    wide = cells >= _WIDE
+    age = words.ago(checkpoint.timestamp, now) if wide else words.relative(checkpoint.timestamp, now)
+    age_cells = 10 if wide else 4
+    age = age if len(age) <= age_cells else age[2:]  # a date without its century
+    left: Line = (
+        ("pointer" if selected else "", f"{POINTER} " if selected else "  "),
+        ("dim", pad_start(str(checkpoint.index), digits)),
+        ("mark", f" {COMPACTED}" if checkpoint.compacted else "  "),
+        ("warn", f"{GAP} " if checkpoint.gaps else "  "),
+        ("dim", pad(age, age_cells) + "  "),
+    )
+    right = _changes(checkpoint, wide=wide)
+    room = cells - width(plain(left)) - width(plain(right)) - (2 if right else 0)
+    style = "selected" if selected else "dim" if checkpoint.before_compaction else ""
+    return (*left, (style, pad(one_line(checkpoint.prompt, room), room)), ("", "  " if right else ""), *right)
+
+
+def _changes(checkpoint: Checkpoint, *, wide: bool) -> Line:
+    lines = words.changed_lines(checkpoint.insertions, checkpoint.deletions)
+    files = len(checkpoint.files)
+    if not files:
+        return ()
+    if not wide:
+        return lines or (("dim", f"{files}f"),)
+    spaces = " " * max(11 - width(plain(lines)), 1)
+    return (("dim", pad_start(words.count(files, "file"), 8)), ("", spaces), *lines)
+
+
+def _details(state: PickerState) -> Line:
+    checkpoint = state.current
+    if checkpoint is None:
+        return ()
+    by_status = Counter(file.status for file in checkpoint.files)
+    files = ", ".join(f"{status} {number}" for status, number in sorted(by_status.items()))
+    names = ", ".join(visible_path(file.path) for file in checkpoint.files[:8])
+    parts = [
+        words.exactly(checkpoint.timestamp) if checkpoint.timestamp else "",
+        f"{COMPACTED} compacted after this" if checkpoint.compacted else "",
+        f"{GAP} something was not captured" if checkpoint.gaps else "",
+        f"{files}: {names}" if files else "no files touched",
+    ]
+    return (("dim", "  " + " · ".join(filter(None, parts))),)
+
+
+def _confirm_screen(state: PickerState, confirm: Confirm) -> list[Line]:
+    lines = plan_lines(state)
+    body = lines[confirm.scroll : confirm.scroll + state.plan_page]
+    hidden = len(lines) - confirm.scroll - len(body)
+    title = f"Rewind to before prompt {confirm.checkpoint.index}: "
+    head: Line = (("title", title), ("", one_line(confirm.checkpoint.prompt, max(state.width - width(title), 0))))
+    choices = [_choice(confirm, at) for at in range(len(confirm.choices))]
+    body += [()] * (min(state.plan_page, len(lines)) - len(body))
+    more: Line = (("dim", f"  … {words.count(hidden, 'more line')}, PgDn"),) if hidden > 0 else ()
+    if not state.roomy:
+        return [head, *body, more, *choices][-state.height :]
+    return [head, (), *body, more, *choices, (), _keys(_KEYS_CONFIRM, state.width)]
+
+
+def _choices_at(state: PickerState) -> int:
+    confirm = state.confirm
+    choices = len(confirm.choices) if confirm else 0
+    body = min(state.plan_page, confirm.length if confirm else 0)
+    return (2 if state.roomy else 1) + body + 1 - max(body + 2 + choices - state.height, 0)
+
+
+def _choice(confirm: Confirm, at: int) -> Line:
+    chosen = at == confirm.chosen
+    return ("pointer" if chosen else "", f"{POINTER} " if chosen else "  "), (
+        "selected" if chosen else "",
+        confirm.choices[at].value,
+    )
+
+
+def _title(state: PickerState, counted: str) -> Line:
+    title = one_line(state.title, 200)
+    name: Line = (("title", "Rewind"), ("dim", f" · {title}" if title else ""))
+    room = state.width - width(counted) - 1
+    return (*_fit(name, room), ("", " " * max(room + 1 - width(plain(_fit(name, room))), 1)), ("dim", counted))
+
+
+def _filter(state: PickerState, counted: str) -> Line:
+    if not state.filter:
+        return (("dim", "Type to filter"),)
+    return ("dim", "Filter "), ("strong", visible(state.filter, keep="")), ("", CURSOR), ("dim", f"  {counted}")
+
+
+def _keys(texts: tuple[str, str], cells: int) -> Line:
+    return (("dim", texts[0] if width(texts[0]) <= cells else texts[1]),)
+
+
+def _fit(line: Line, cells: int) -> Line:
+    if width(plain(line)) <= cells:
+        return line
+    fitted, room = [], cells
+    for style, text in line:
+        part = clip(text, room)
+        fitted.append((style, part))
+        room -= width(part)
+        if room <= 0 or part != text:
+            break
+    return tuple(fitted)

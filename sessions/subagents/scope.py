@@ -1,0 +1,14 @@
+"""Which background work a rewind concerns. Pure."""
+
+from __future__ import annotations
+
+from sessions.transcript.outline import Tail
+
+
+def unstopped(tail: Tail) -> list[str]:
+    """Return the tasks that the removed messages started and nothing says have ended, in order.
+
+    These are tasks another program started: its transcript names them, but nobody recorded their processes, so they
+    cannot be stopped and a plan says so.
+    """
+    return [task for task in tail.tasks_started if task not in tail.tasks_ended]

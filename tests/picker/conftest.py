@@ -1,0 +1,58 @@
+"""What the picker's tests are made of: checkpoints and plans as the facade makes them, and a fake session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from sessions.rewind.plan import Checkpoint, FileVerdict, Plan, Scope, TouchedFile
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def now() -> datetime:
+    return NOW
+
+
+@pytest.fixture
+def checkpoint() -> Callable[..., Checkpoint]:
+    def make(index: int, prompt: str = "", **more: object) -> Checkpoint:
+        values: dict[str, object] = {
+            "timestamp": NOW - timedelta(minutes=5),
+            "files": (TouchedFile("src/a.py", "modified"),),
+            "insertions": 3,
+            "deletions": 1,
+        }
+        return Checkpoint(f"msg-{index}", index, prompt or f"prompt number {index}", **(values | more))  # type: ignore[arg-type]
+
+    return make
+
+
+@pytest.fixture
+def plan() -> Callable[..., Plan]:
+    def make(to: Checkpoint, scope: Scope = "both", **more: object) -> Plan:
+        values: dict[str, object] = {
+            "removed_messages": 0 if scope == "code" else 4,
+            "files": ()
+            if scope == "conversation"
+            else (FileVerdict("src/a.py", "restore", insertions=1, deletions=3),),
+            "conflicts": (),
+            "gaps": (),
+            "tasks": (),
+        }
+        return Plan(  # type: ignore[misc]
+            "session-1",
+            to.id,
+            to.index,
+            scope,
+            "rewrite",
+            "overwrite",
+            "cancel",
+            to.prompt,
+            **(values | more),  # type: ignore[arg-type]
+        )
+
+    return make
