@@ -24,7 +24,7 @@ import os
 import sys
 import traceback
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO, cast
 
 import click
 
@@ -82,7 +82,7 @@ def group(context: click.Context) -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run a command; return its exit code. Never raises, and prints a traceback only when SESSIONS_DEBUG is set."""
-    _write_anything()
+    _open_streams()
     try:
         return _finish(_run(list(arguments)))
     except BrokenPipeError:  # whoever read our output has seen enough
@@ -130,11 +130,20 @@ def _finish(code: int) -> int:
     return code
 
 
-def _write_anything() -> None:
+def _open_streams() -> None:
+    """Make the standard streams usable: one that was closed is nothing, and any character can be written."""
+    sys.stdin = sys.stdin or _nothing("r")
+    sys.stdout = sys.stdout or _nothing("w")
+    sys.stderr = sys.stderr or _nothing("w")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             with contextlib.suppress(OSError):
                 stream.reconfigure(errors="backslashreplace")
+
+
+def _nothing(mode: str) -> TextIO:
+    # The lowest free descriptor is the one that was closed: no file of ours can become standard output.
+    return cast("TextIO", open(os.devnull, mode, encoding="utf-8"))
 
 
 def _usage(error: click.ClickException) -> str:

@@ -36,13 +36,23 @@ def plan() -> Callable[..., Plan]:
     def make(to: Checkpoint, scope: Scope = "both", **more: object) -> Plan:
         values: dict[str, object] = {
             "removed_messages": 0 if scope == "code" else 4,
-            "files": () if scope == "conversation" else (FileVerdict("src/a.py", "restore", insertions=1, deletions=3),),
+            "files": ()
+            if scope == "conversation"
+            else (FileVerdict("src/a.py", "restore", insertions=1, deletions=3),),
             "conflicts": (),
             "gaps": (),
             "tasks": (),
         }
         return Plan(  # type: ignore[misc]
-            "session-1", to.id, to.index, scope, "rewrite", "overwrite", "cancel", to.prompt, **(values | more)  # type: ignore[arg-type]
+            "session-1",
+            to.id,
+            to.index,
+            scope,
+            "rewrite",
+            "overwrite",
+            "cancel",
+            to.prompt,
+            **(values | more),  # type: ignore[arg-type]
         )
 
     return make

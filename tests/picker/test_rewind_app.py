@@ -39,7 +39,9 @@ class FakeSession:
         return self._plan(to, scope)
 
 
-def pick(session: FakeSession, keys: str, columns: int = 80, lines: int = 24, **options: object) -> tuple[Plan | None, str]:
+def pick(
+    session: FakeSession, keys: str, columns: int = 80, lines: int = 24, **options: object
+) -> tuple[Plan | None, str]:
     written = io.StringIO()
     output = Vt100_Output(written, lambda: Size(lines, columns), term="xterm", enable_cpr=False)
     with create_pipe_input() as pipe:
@@ -51,7 +53,7 @@ def pick(session: FakeSession, keys: str, columns: int = 80, lines: int = 24, **
 def last_screen(written: str, columns: int = 80, lines: int = 24) -> str:
     """Return what stood on the screen before the picker left."""
     screen = pyte.Screen(columns, lines)
-    pyte.Stream(screen).feed(written.split("\x1b[0m\r\n\x1b[J\x1b[?7h")[0])
+    pyte.Stream(screen).feed(written.split("\x1b[0m\r\n\x1b[J\x1b[?7h", maxsplit=1)[0])
     return "\n".join(screen.display)
 
 
@@ -115,7 +117,9 @@ def test_a_bug_while_planning_leaves_the_terminal_and_reaches_the_caller(session
         pick(session, ENTER)
 
 
-def test_control_characters_in_prompts_are_shown_and_never_sent(checkpoint: Callable[..., Checkpoint], plan: Callable[..., Plan]) -> None:
+def test_control_characters_in_prompts_are_shown_and_never_sent(
+    checkpoint: Callable[..., Checkpoint], plan: Callable[..., Plan]
+) -> None:
     hostile = "\x1b]0;owned\x07\x1b[2J\u202eevil \ud83d\x9b"
     _, written = pick(FakeSession([checkpoint(1, hostile)], plan), ENTER + CTRL_C)
     assert r"\x1b]0;owned\x07\x1b[2J\u202eevil \ud83d\x9b" in last_screen(written)

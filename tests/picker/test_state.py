@@ -148,7 +148,10 @@ def test_entering_asks_for_the_widest_plan_and_only_then_for_others(checkpoint: 
     [
         ({}, [Choice.BOTH, Choice.CONVERSATION, Choice.CODE, Choice.CANCEL]),
         ({"files": ()}, [Choice.CONVERSATION, Choice.CANCEL]),
-        ({"files": (FileVerdict("a", "unchanged"), FileVerdict("b", "skip", "lost"))}, [Choice.CONVERSATION, Choice.CANCEL]),
+        (
+            {"files": (FileVerdict("a", "unchanged"), FileVerdict("b", "skip", "lost"))},
+            [Choice.CONVERSATION, Choice.CANCEL],
+        ),
         ({"files": (), "tasks": ("server",)}, [Choice.BOTH, Choice.CONVERSATION, Choice.CODE, Choice.CANCEL]),
         ({"removed_messages": 0}, [Choice.CODE, Choice.CANCEL]),
         ({"removed_messages": 0, "files": ()}, [Choice.CANCEL]),
@@ -197,7 +200,9 @@ def test_a_click_below_the_last_row_does_nothing(checkpoint: Make) -> None:
 
 
 @pytest.mark.parametrize("keys", [(Key.ESCAPE,), (Key.END, Key.DOWN, Key.DOWN, Key.DOWN, Key.ENTER), (Click(3),)])
-def test_escape_and_cancel_go_back_to_the_list_as_it_was(checkpoint: Make, plan: MakePlan, keys: Sequence[Press]) -> None:
+def test_escape_and_cancel_go_back_to_the_list_as_it_was(
+    checkpoint: Make, plan: MakePlan, keys: Sequence[Press]
+) -> None:
     listed = presses(start([checkpoint(n) for n in range(1, 9)]), Key.UP, Key.UP, "prompt")
     state = looked(press(listed, Key.ENTER), plan)
     for key in keys:
@@ -206,8 +211,8 @@ def test_escape_and_cancel_go_back_to_the_list_as_it_was(checkpoint: Make, plan:
 
 
 def test_ctrl_c_leaves_from_everywhere_without_an_outcome(checkpoint: Make, plan: MakePlan) -> None:
-    for state in (start([checkpoint(1)]), looked(press(start([checkpoint(1)]), Key.ENTER), plan)):
-        state = press(state, Key.LEAVE)
+    for shown_state in (start([checkpoint(1)]), looked(press(start([checkpoint(1)]), Key.ENTER), plan)):
+        state = press(shown_state, Key.LEAVE)
         assert state.left
         assert state.outcome is None
 

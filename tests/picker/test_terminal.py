@@ -6,11 +6,13 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pexpect
 import pyte
 import pytest
 
+from sessions import SessionStore, assistant_message
 from sessions.picker.text import width
 
 HOST = r"""
@@ -42,14 +44,15 @@ print("chosen:", plan and (plan.index, plan.scope))
 class Terminal:
     """A child process in a pseudo-terminal and the screen it draws."""
 
-    def __init__(self, columns: int, lines: int) -> None:
+    def __init__(self, arguments: list[str], columns: int, lines: int) -> None:
         self.screen = pyte.Screen(columns, lines)
         self.stream = pyte.Stream(self.screen)
         environment = {**os.environ, "TERM": "xterm-256color", "LANG": "C.UTF-8"}
         self.child = pexpect.spawn(
-            sys.executable, ["-c", HOST], dimensions=(lines, columns), env=environment, encoding="utf-8", timeout=30
+            sys.executable, arguments, dimensions=(lines, columns), env=environment, encoding="utf-8", timeout=30
         )
         self.raw = ""
+        self.exit_code: int | None = None
 
     def shows(self, *texts: str) -> str:
         """Wait until all of ``texts`` are on the screen; return the screen."""
@@ -72,6 +75,7 @@ class Terminal:
         """Wait for the child to end; return all it wrote."""
         self.raw += self.child.read()
         self.child.close()
+        self.exit_code = self.child.exitstatus
         return self.raw
 
     def _read(self) -> None:
@@ -84,11 +88,11 @@ class Terminal:
 
 
 @pytest.fixture
-def terminal() -> Iterator[Callable[[int, int], Terminal]]:
+def terminal() -> Iterator[Callable[..., Terminal]]:
     opened: list[Terminal] = []
 
-    def open_one(columns: int = 80, lines: int = 24) -> Terminal:
-        opened.append(Terminal(columns, lines))
+    def open_one(columns: int = 80, lines: int = 24, arguments: list[str] | None = None) -> Terminal:
+        opened.append(Terminal(arguments or ["-c", HOST], columns, lines))
         return opened[-1]
 
     yield open_one
@@ -162,3 +166,95 @@ def test_columns_stand_and_nothing_hostile_is_sent(terminal: Callable[..., Termi
     assert "\x1b[31mred" not in written
     assert not {"\u202e", "\x07"} & set(written)
 
+
+@pytest.fixture
+def real(tmp_path: Path) -> tuple[Path, Path, str]:
+    """A session of two turns on a real project: where it is kept, the project, its id."""
+    root, project = tmp_path / "store", tmp_path / "project"
+    project.mkdir()
+    with SessionStore(root).create(project) as session:
+        for text, prompt in [("one\n", "write one"), ("two\n", "make it two")]:
+            with session.begin_turn(prompt) as turn, turn.edit("number.txt"):
+                (project / "number.txt").write_text(text)
+            session.append(assistant_message("done"))
+    return root, project, session.id
+
+
+def snapshot(*directories: Path) -> dict[str, tuple[bytes, int]]:
+    """Every byte and every time below ``directories``, but for the lock, which names its owner."""
+    return {
+        str(path): (path.read_bytes(), path.stat().st_mtime_ns)
+        for directory in directories
+        for path in directory.rglob("*")
+        if path.is_file() and path.name != "lock"
+    }
+
+
+def command(real: tuple[Path, Path, str], *words: str) -> list[str]:
+    return ["-m", "sessions", "--root", str(real[0]), *words]
+
+
+def test_rewind_without_a_target_opens_the_picker_and_does_what_was_chosen(
+    terminal: Callable[..., Terminal], real: tuple[Path, Path, str]
+) -> None:
+    user = terminal(arguments=command(real, "rewind", real[2]))
+    user.shows("❯ 2", "make it two", "2 prompts")
+    user.press("\r")
+    user.shows("conversation loses 2 messages", "restore      number.txt  +1 -1")
+    user.press("\r")
+    written = user.end()
+    assert user.exit_code == 0
+    assert "rewound: 2 messages removed" in written
+    assert f"sessions undo {real[2]} --root" in written
+    assert (real[1] / "number.txt").read_text() == "one\n"
+    with SessionStore(real[0]).open(real[2], read_only=True) as session:
+        assert [message.text for message in session.messages] == ["write one", "done"]
+
+
+@pytest.mark.parametrize("keys", ["\x1b", "\x03", "two\x1b", "\x1b[A\r\x1b[B\x03"])
+def test_leaving_the_picker_changes_no_byte_and_no_time(
+    terminal: Callable[..., Terminal], real: tuple[Path, Path, str], keys: str
+) -> None:
+    before = snapshot(real[0], real[1])
+    user = terminal(arguments=command(real, "rewind", real[2]))
+    user.shows("❯ 2")
+    user.press(keys)
+    assert "cancelled; nothing was changed" in user.end()
+    assert user.exit_code == 130
+    assert snapshot(real[0], real[1]) == before
+
+
+def test_a_session_that_is_open_elsewhere_is_refused_before_a_picker_opens(
+    terminal: Callable[..., Terminal], real: tuple[Path, Path, str]
+) -> None:
+    with SessionStore(real[0]).open(real[2]):
+        user = terminal(arguments=command(real, "rewind", real[2]))
+        written = user.end()
+    assert user.exit_code == 5
+    assert f"open in process {os.getpid()}" in written
+    assert "?1049h" not in written
+
+
+@pytest.mark.parametrize(("answer", "exit_code", "left"), [("y", 0, "one\n"), ("n", 130, "two\n"), ("", 130, "two\n")])
+def test_a_rewind_to_a_target_shows_the_plan_and_asks(
+    terminal: Callable[..., Terminal], real: tuple[Path, Path, str], answer: str, exit_code: int, left: str
+) -> None:
+    user = terminal(arguments=command(real, "rewind", real[2], "--to", "2"))
+    user.shows("conversation loses 2 messages", "Rewind? [y/N]:")
+    user.press(f"{answer}\r")
+    user.end()
+    assert user.exit_code == exit_code
+    assert (real[1] / "number.txt").read_text() == left
+
+
+def test_the_demo_opens_the_picker_on_a_terminal(terminal: Callable[..., Terminal], tmp_path: Path) -> None:
+    user = terminal(columns=110, arguments=["-m", "sessions", "demo", "--dir", str(tmp_path / "demo")])
+    user.shows("A greeting in four steps", "4 prompts", "3 ⊟", "4  !")
+    user.press("\x1b[A\x1b[A\r")
+    user.shows("Rewind to before prompt 2", "delete       run.sh")
+    user.press("\r")
+    written = user.end()
+    assert user.exit_code == 0
+    assert "rewound: 7 messages removed" in written
+    assert f"undo 'A greeting in four steps' --root {tmp_path}/demo/store" in written
+    assert sorted(path.name for path in (tmp_path / "demo" / "project").iterdir()) == ["README.md", "greet.py"]

@@ -1,0 +1,84 @@
+"""compact, title, delete, check."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from sessions import SessionStore
+
+Cli = Callable[..., Any]
+
+
+def test_title_prints_and_changes(cli: Cli, kept: Any) -> None:
+    assert cli("title", kept.id).out == "A kept session\n"
+    assert cli("title", kept.id, "A \x1b new one").out == "A \\x1b new one\n"
+    assert cli("title", kept.id, "--json").json == {"session": kept.id, "title": "A \x1b new one"}
+    assert cli("title", kept.id, "another", "--dry-run").out == "would be called another\n"
+    assert cli("title", kept.id, "--json").json["title"] == "A \x1b new one"
+
+
+@pytest.mark.parametrize("title", ["", "   ", "x" * 1001])
+def test_a_title_that_is_none_is_refused_in_one_line(cli: Cli, kept: Any, title: str) -> None:
+    before = kept.path.read_bytes()
+    done = cli("title", kept.id, title)
+    assert done.exit_code == 3
+    assert len(done.err.splitlines()) == 1
+    assert kept.path.read_bytes() == before
+
+
+def test_a_session_without_a_title_says_so(cli: Cli, kept: Any) -> None:
+    with SessionStore(kept.root).create(kept.project) as session, session.begin_turn("hello"):
+        pass
+    done = cli("title", session.id)
+    assert (done.exit_code, done.out) == (0, "")
+    assert done.err == "this session has no title\n"
+
+
+def test_compact_takes_the_summary_as_an_option_or_from_stdin(
+    cli: Cli, kept: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = cli("compact", kept.id, "--summary", "All of it.", "--keep-rounds", "1", "--json")
+    assert set(done.json) == {"compacted", "summary_id", "kept_messages", "tokens_before", "tokens_after"}
+    assert done.json["compacted"] is True
+    assert "All of it." in cli("show", kept.id).out
+    with SessionStore(kept.root).open(kept.id) as session, session.begin_turn("go on"):
+        session.append({"role": "assistant", "blocks": [{"type": "text", "content": "x"}]})
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("Zusammenfassung: größer\n".encode())))
+    assert cli("compact", kept.id, "--summary", "-", "--keep-rounds", "0").exit_code == 0
+    assert "Zusammenfassung: größer" in cli("show", kept.id).out
+
+
+def test_delete_removes_the_session_and_leaves_the_project(cli: Cli, kept: Any) -> None:
+    looked = cli("delete", kept.id, "--dry-run")
+    assert (looked.exit_code, kept.path.exists()) == (0, True)
+    assert f"would delete {kept.id} · A kept session" in looked.out
+    done = cli("delete", kept.id, "--yes", "--json")
+    assert done.json == {"session": kept.id, "path": str(kept.path), "deleted": True, "dry_run": False}
+    assert [path for path in kept.root.rglob("*") if path.is_file()] == []
+    assert kept.text() == "one\ntwo\nthree\n"
+    assert cli("delete", kept.id, "--yes").exit_code == 3
+
+
+def test_check_of_whole_sessions_exits_0(cli: Cli, kept: Any) -> None:
+    done = cli("check")
+    assert (done.exit_code, done.out) == (0, "1 session checked, nothing is damaged\n")
+    assert cli("check", kept.id, "--json").json == [{"session": kept.id, "findings": [], "recovered": []}]
+
+
+def test_check_names_damage_leaves_it_and_exits_4(cli: Cli, kept: Any) -> None:
+    damaged = kept.path.read_bytes().replace(b"\n", b"\n\x00\x00broken\n", 1)
+    kept.path.write_bytes(damaged)
+    for dry in ((), ("--dry-run",)):
+        done = cli("check", kept.id, *dry)
+        assert done.exit_code == 4
+        assert "opaque line" in done.out
+        assert "1 session checked, 1 finding" in done.out
+        assert done.err == ""
+    [checked] = cli("check", "--json").json
+    assert set(checked["findings"][0]) == {"kind", "where", "action"}
+    assert kept.path.read_bytes() == damaged

@@ -1,0 +1,216 @@
+"""rewind and undo from the command line: what they do, say and refuse."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessions import SessionStore
+
+Cli = Callable[..., Any]
+
+
+def test_a_rewind_reports_how_to_undo_it_and_gives_the_prompt_back(cli: Cli, kept: Any) -> None:
+    done = cli("rewind", kept.id, "--to", "2", "--yes")
+    assert done.exit_code == 0
+    assert kept.text() == "one\n"
+    assert kept.text("old.txt") == "old\n"
+    assert done.out.splitlines()[0].startswith("rewound: ")
+    assert "restored     notes.txt" in done.out
+    assert "recreated    old.txt" in done.out
+    assert f"undo {kept.id}\n" in done.out
+    assert "  Add \\x1b[31mtwo\n  lines \\ud83d\n" in done.out
+    assert done.err == "warning: not captured, so it stays as it is: shell commands: build/out.o\n"
+
+
+def test_undo_and_redo(cli: Cli, kept: Any) -> None:
+    before = kept.path.read_bytes()
+    cli("rewind", kept.id, "--last", "2", "--yes")
+    rewound = kept.path.read_bytes()
+    undone = cli("undo", kept.id, "--yes")
+    assert undone.exit_code == 0
+    assert kept.path.read_bytes() == before
+    assert kept.text() == "one\ntwo\nthree\n"
+    assert f"undo {kept.id} --redo\n" in undone.out
+    assert cli("undo", kept.id, "--redo", "--yes").exit_code == 0
+    assert kept.path.read_bytes() == rewound
+    assert kept.text() == "one\n"
+
+
+def test_json_has_the_documented_shape(cli: Cli, kept: Any) -> None:
+    plan = cli("rewind", kept.id, "--to", "3", "--dry-run", "--json").json
+    report = cli("rewind", kept.id, "--to", "3", "--yes", "--json").json
+    undo = cli("undo", kept.id, "--yes", "--json").json
+    for said in (plan, report, undo):
+        assert set(said) == {
+            "rewind_id", "session", "removed_messages", "files", "conflicts", "cancelled", "gaps", "prompt", "partial",
+            "dry_run",
+        }  # fmt: skip
+        assert said["session"] == kept.id
+    assert (plan["rewind_id"], plan["dry_run"], report["dry_run"]) == (None, True, False)
+    assert report["files"] == [
+        {"path": "notes.txt", "action": "restore", "reason": None, "by": "agent"},
+        {"path": "old.txt", "action": "recreate", "reason": None, "by": "agent"},
+    ]
+    assert report["prompt"] == plan["prompt"] == "Delete the old file"
+    assert undo["rewind_id"] == report["rewind_id"]
+
+
+def test_a_lone_surrogate_in_the_prompt_is_valid_json(cli: Cli, kept: Any) -> None:
+    done = cli("rewind", kept.id, "--to", "2", "--dry-run", "--json")
+    assert r"lines \ud83d" in done.out
+    assert done.json["prompt"] == "Add \x1b[31mtwo\nlines \ud83d"
+
+
+def test_a_file_name_that_is_not_utf8_is_shown_escaped_and_valid_in_json(cli: Cli, kept: Any) -> None:
+    name = b"caf\xe9.txt"
+    with SessionStore(kept.root).open(kept.id) as session, session.begin_turn("name") as turn:
+        path = Path(kept.project, name.decode("utf-8", "surrogateescape"))
+        with turn.edit(path):
+            path.write_bytes(b"x")
+    assert r"caf\xe9.txt" in cli("rewind", kept.id, "--to", "4", "--dry-run").out
+    said = cli("rewind", kept.id, "--to", "4", "--yes", "--json").json
+    assert said["files"][0]["path"] == "caf\udce9.txt"
+
+
+def test_a_dry_run_prints_the_plan_and_changes_nothing(cli: Cli, kept: Any) -> None:
+    before = kept.path.read_bytes()
+    done = cli("rewind", kept.id, "--to", "1", "--dry-run")
+    assert done.exit_code == 0
+    assert "conversation loses " in done.out
+    assert "delete       notes.txt" in done.out
+    assert kept.path.read_bytes() == before
+    assert kept.text() == "one\ntwo\nthree\n"
+
+
+def test_scopes(cli: Cli, kept: Any) -> None:
+    before = kept.path.read_bytes()
+    assert cli("rewind", kept.id, "--to", "2", "--scope", "code", "--yes").exit_code == 0
+    assert (kept.text(), kept.path.read_bytes()) == ("one\n", before)
+    assert cli("undo", kept.id, "--yes").exit_code == 0
+    done = cli("rewind", kept.id, "--to", "2", "--scope", "conversation", "--yes")
+    assert kept.text() == "one\ntwo\nthree\n"
+    assert "--scope code --to msg-" in done.out  # how the files can still follow
+
+
+def test_single_files(cli: Cli, kept: Any) -> None:
+    before = kept.path.read_bytes()
+    assert cli("rewind", kept.id, "--to", "2", "--file", "notes.txt", "--yes").exit_code == 0
+    assert kept.text() == "one\n"
+    assert not (kept.project / "old.txt").exists()
+    assert kept.path.read_bytes() == before
+    assert cli("rewind", kept.id, "--to", "2", "--file", "notes.txt", "--scope", "both", "--yes").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("policy", "exit_code", "left"), [("overwrite", 0, "one\n"), ("keep", 0, "mine\n"), ("refuse", 5, "mine\n")]
+)
+def test_a_file_somebody_else_changed(cli: Cli, kept: Any, policy: str, exit_code: int, left: str) -> None:
+    (kept.project / "notes.txt").write_text("mine\n")
+    done = cli("rewind", kept.id, "--to", "2", "--on-conflict", policy, "--yes")
+    assert done.exit_code == exit_code
+    assert kept.text() == left
+    assert "notes.txt" in done.out + done.err
+    if policy == "overwrite":
+        assert cli("undo", kept.id, "--yes").exit_code == 0
+        assert kept.text() == "mine\n"
+
+
+def test_undo_refuses_files_that_changed_since_unless_told_otherwise(cli: Cli, kept: Any) -> None:
+    cli("rewind", kept.id, "--to", "2", "--yes")
+    (kept.project / "notes.txt").write_text("mine\n")
+    refused = cli("undo", kept.id, "--yes")
+    assert (refused.exit_code, kept.text()) == (5, "mine\n")
+    assert "notes.txt" in cli("undo", kept.id, "--dry-run").out
+    assert cli("undo", kept.id, "--on-conflict", "overwrite", "--yes").exit_code == 0
+    assert kept.text() == "one\ntwo\nthree\n"
+
+
+def test_add_dir_lets_files_outside_be_restored(cli: Cli, kept: Any, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    with SessionStore(kept.root).open(kept.id, add_dirs=[outside]) as session, session.begin_turn("outside") as turn:
+        made = outside / "made.txt"
+        with turn.edit(made):
+            made.write_text("x")
+    skipped = cli("rewind", kept.id, "--to", "4", "--dry-run", "--json").json
+    assert [(file["action"], file["reason"]) for file in skipped["files"]] == [("skip", "outside")]
+    assert skipped["partial"]
+    done = cli("rewind", kept.id, "--to", "4", "--add-dir", str(outside), "--yes")
+    assert done.exit_code == 0
+    assert not (outside / "made.txt").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["rewind", "ID"],
+        ["rewind", "ID", "--to", "2"],
+        ["rewind", "ID", "--to", "1", "--last", "1", "--yes"],
+        ["rewind", "ID", "--last", "0", "--yes"],
+        ["rewind", "ID", "--to", "2", "--scope", "all", "--yes"],
+        ["rewind"],
+        ["undo", "ID"],
+        ["undo", "ID", "--redo", "--file", "x", "--yes"],
+        ["delete", "ID"],
+        ["compact", "ID"],
+        ["compact", "ID", "--summary", "  "],
+    ],
+)
+def test_a_command_without_what_it_needs_exits_2_in_one_line_and_changes_nothing(
+    cli: Cli, kept: Any, words: list[str]
+) -> None:
+    before = kept.path.read_bytes()
+    done = cli(*(kept.id if word == "ID" else word for word in words))
+    assert done.exit_code == 2
+    assert len(done.err.splitlines()) == 1
+    assert done.out == ""
+    assert kept.path.read_bytes() == before
+
+
+def test_without_a_terminal_it_says_what_to_give(cli: Cli, kept: Any) -> None:
+    assert "--to CHECKPOINT or --last N" in cli("rewind", kept.id).err
+    assert "--yes" in cli("rewind", kept.id, "--to", "1").err
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["rewind", "nope", "--to", "1", "--yes"], "not_found"),
+        (["rewind", "ID", "--to", "99", "--yes"], "not_found"),
+        (["rewind", "ID", "--last", "99", "--yes"], "not_found"),
+        (["rewind", "ID", "--to", "msg-", "--yes"], "ambiguous"),
+        (["undo", "ID", "--yes"], "nothing_to_undo"),
+        (["undo", "ID", "--redo", "--yes"], "nothing_to_undo"),
+        (["show", "../../etc/passwd"], "not_found"),
+        (["show", ""], "bad_request"),
+    ],
+)
+def test_what_does_not_exist_exits_3(cli: Cli, kept: Any, words: list[str], code: str) -> None:
+    done = cli(*(kept.id if word == "ID" else word for word in words), "--json")
+    assert done.exit_code == 3
+    assert len(done.err.splitlines()) == 1
+    assert json.loads(done.out)["error"]["code"] == code
+    assert json.loads(done.out)["error"]["message"]
+
+
+def test_an_ambiguous_session_lists_the_candidates(cli: Cli, kept: Any) -> None:
+    with SessionStore(kept.root).create(kept.project) as session:
+        session.set_title("A kept session")
+        session.append({"role": "user", "blocks": [{"type": "text", "content": "hi"}]})
+    done = cli("rewind", "A kept session", "--to", "1", "--yes", "--json")
+    assert done.exit_code == 3
+    assert set(done.json["error"]["candidates"]) == {kept.id, session.id}
+
+
+def test_a_session_open_elsewhere_exits_5_and_can_still_be_read(cli: Cli, kept: Any) -> None:
+    with SessionStore(kept.root).open(kept.id):
+        done = cli("rewind", kept.id, "--to", "1", "--yes", "--json")
+        assert done.exit_code == 5
+        assert done.json["error"]["code"] == "locked"
+        assert cli("rewind", kept.id, "--to", "1", "--dry-run").exit_code == 0
+        assert cli("show", kept.id).exit_code == 0
