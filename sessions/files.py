@@ -79,7 +79,7 @@ class AtomicFile(AtomicWriter):  # type: ignore[misc]  # atomicwrites ships no t
         mode: int | None = None,
         sync_directory: bool = True,
     ) -> None:
-        super().__init__(path, mode="wb", overwrite=True)
+        super().__init__(os.fsdecode(path), mode="wb", overwrite=True)
         self._given_dir_fd = dir_fd
         self._temp = temp_name or f"{TEMP_PREFIX}{secrets.token_hex(8)}{TEMP_SUFFIX}"
         self._permissions = mode

@@ -16,6 +16,7 @@ from sessions.transcript.outline import Finding, ForeignSnapshot, Header, Outlin
 PREVIEW_CHARACTERS = 1_000
 MAX_FINDINGS = 100
 BUFFER = 1 << 20
+ANCHOR_BYTES = 256
 
 # The keys and the spacing every writer of this format uses. A line that starts like this is an assistant message;
 # nobody has to read on, unless it holds what is searched for by name. These needles are the fastest that miss
@@ -249,8 +250,9 @@ def torn_finding(raw: bytes, offset: int, action: str = "ignored") -> Finding:
 class Follower:
     """Outlines of one transcript while it grows: only what was appended since the last pass is read.
 
-    A file with another inode, or a shorter one, was rewritten and is read anew. Where something is hidden, every change
-    costs a whole pass.
+    A file with another inode, a shorter one, and one that differs where the last pass ended, was rewritten and is read
+    anew: an inode alone proves nothing, the next file may get it. Where something is hidden, every change costs a whole
+    pass.
     """
 
     def __init__(self, path: Path, *, deep: bool) -> None:
@@ -259,6 +261,7 @@ class Follower:
         self._outline: Outline | None = None
         self._found = Scan(deep=deep)
         self._offset = 0
+        self._anchor = b""  # the bytes in front of the offset
 
     @property
     def started(self) -> bool:
@@ -287,13 +290,17 @@ class Follower:
         self._outline = None
         self._found = Scan(deep=self._deep)
         self._offset = 0
+        self._anchor = b""
 
     def _go_on(self) -> Outline:
         found, deep, is_assistant, offset = self._found, self._deep, _ASSISTANT, self._offset
         torn: list[Finding] = []
         with self.path.open("rb", buffering=BUFFER) as file:
             inode = os.fstat(file.fileno()).st_ino
-            file.seek(offset)
+            file.seek(offset - len(self._anchor))
+            if file.read(len(self._anchor)) != self._anchor:
+                self._restart()
+                return self._go_on()
             for line in file:
                 if line[-1] != 10:  # an unended line is looked at whole, now and when it has grown
                     entry = codec.decode(line)
@@ -303,14 +310,14 @@ class Follower:
                 elif is_assistant(line) is not None and not (deep and (_COMPACT in line or _FILES in line)):
                     found.pass_over()
                     offset += len(line)
-                    self._offset = offset
+                    self._offset, self._anchor = offset, line[-ANCHOR_BYTES:]
                     continue
                 else:
                     entry = codec.decode(line[:-1])
                 found.note(entry, offset, offset + len(line))
                 found.pass_message(entry, offset, offset + len(line))
                 offset += len(line)
-                self._offset = offset
+                self._offset, self._anchor = offset, line[-ANCHOR_BYTES:]
         return found.outline(self.path, offset, inode, torn)
 
 

@@ -2,8 +2,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 sys.path.insert(0, str(Path(__file__).parent))  # transcript_shorthand
+
+settings.register_profile("sessions", deadline=None)  # no test is a matter of time
+settings.load_profile("sessions")
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 

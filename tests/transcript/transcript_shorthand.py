@@ -2,7 +2,8 @@
 
 ``script("H u1 a1 c1 u2")``: u prompt, a answer, c compaction, k its older spelling, m meta, h hook, b bang, n task
 notification, f answer with file snapshots, H header, T:name title, R:u2 rollback, x unreadable, o unknown, e empty line.
-``c1@9`` sets the minute, ``c1>a1`` an ``after``, ``a1=text`` the content. A repeated word is the same line again.
+A message's minute is its number, a compaction's its place; ``c1@9`` sets it. ``c1>a1`` sets an ``after``, ``a1=text`` the
+content. A repeated word is the same line again.
 """
 
 import json
@@ -37,6 +38,8 @@ def line(word: str, minute: int = 0) -> bytes:  # noqa: C901, PLR0911, PLR0912 -
     word, _, text = word.partition("=")
     word, _, after = word.partition(">")
     name, _, at = word.partition("@")
+    if kind not in "ck":
+        minute = int("".join(filter(str.isdigit, name)) or 0) % 60  # of a compaction, its place in the script
     blocks, more = [{"type": "text", "content": text or name}], {}
     match kind:
         case "c" | "k":
