@@ -140,8 +140,8 @@ def _cut_from(data: object) -> Cut | None:
     match data:
         case None:
             return None
-        case {"keep": int(keep), "size": int(size), "inode": int(inode), "seam": str(seam)}:
-            payloads = payload_from(data.get("removed")), payload_from(data.get("tail"))
+        case {"keep": int(keep), "size": int(size), "inode": int(inode), "seam": str(seam), **rest}:
+            payloads = payload_from(rest.get("removed")), payload_from(rest.get("tail"))
             if payloads[0] is not None and payloads[1] is not None:
                 return Cut(keep, size, inode, payloads[0], payloads[1], seam)
     raise ValueError("not a cut")
