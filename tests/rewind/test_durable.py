@@ -75,24 +75,21 @@ def test_the_order_on_disk_is_bytes_names_record(agent, monkeypatch):
 def test_a_snapshot_that_cannot_be_stored_raises_before_the_body(agent, error):
     make(agent.project / "f", "v1" * 1000)
     agent.turn("start")
-    entered = False
     with agent.session.begin_turn("work") as turn:
         for number in range(1, 100):
+            edit, raised = None, None
             with failing(number, error, names=WRITES) as calls:
                 try:
                     edit = turn.edit("f")
-                except OSError as raised:
-                    assert raised.errno == error
-                    continue
-            with edit:
-                entered = True
-                make(agent.project / "f", "v2")
-            break
-        else:
-            raise AssertionError("it never worked")
-        assert number > 5, "the failure must have been tried at every call"
-        assert len(calls) < number
-    assert entered
+                except OSError as failure:
+                    raised = failure
+            if edit is not None:
+                break
+            assert raised.errno == error
+        assert len(calls) < number, "the failure was tried at every call"
+        assert number > 5
+        with edit:
+            make(agent.project / "f", "v2")
     agent.session.rewind(2)
     assert contents(agent.project) == {"f": b"v1" * 1000}
 
