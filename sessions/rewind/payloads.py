@@ -94,7 +94,7 @@ class Payloads:
             return False
 
     def intact(self, image: Image) -> bool:
-        """Tell whether an image's bytes are there and are the recorded ones; reads them once while the file stays the same."""
+        """Tell whether an image's bytes are there and are the recorded ones; reads them once while nothing changes."""
         if not isinstance(image.state, Content):
             return True
         if image.payload is None or not self.exists(image):
