@@ -39,7 +39,14 @@ def test_every_command_prints_what_the_readme_says(tmp_path):
             environment[name] = value
             continue
         done = subprocess.run(
-            command, shell=True, cwd=tmp_path, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True
+            command,
+            shell=True,
+            cwd=tmp_path,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert done.returncode == 0, (command, done.stderr)
         assert matches(said, done.stdout), f"$ {command}\n{done.stdout}"
@@ -49,7 +56,7 @@ def test_every_command_prints_what_the_readme_says(tmp_path):
 
 def test_the_library_example_runs(tmp_path):
     (example,) = blocks("python")
-    done = subprocess.run([sys.executable, "-c", example], cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", example], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.stderr == ""
     assert done.stdout == "[('haiku.txt', 'recreate')]\nNow delete it | An old silent pond\n\n"
     assert not (tmp_path / "project" / "haiku.txt").exists(), "the undo took the rewind back"
