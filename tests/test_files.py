@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from sessions import copying, files
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
