@@ -23,6 +23,7 @@ class Turn:
 
     def __init__(self, recorder: Recorder, record: TurnRecord, index: int, *, on_end: Callable[[Turn], None]) -> None:
         self._on_end = on_end
+        self._ended = False
         self._recorder = recorder
         self._record = record
         self.message_id = record.message_id
@@ -49,7 +50,10 @@ class Turn:
 
     def end(self) -> None:
         """End the turn: what it left becomes durable. Ending twice changes nothing."""
+        if self._ended:
+            return
         self._recorder.end_turn(self._record)
+        self._ended = True
         self._on_end(self)
 
     def __enter__(self) -> Self:

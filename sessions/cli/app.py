@@ -106,8 +106,10 @@ def _run(arguments: list[str]) -> int:
 
 def _said(error: BaseException) -> output.Failure:
     match error:
-        case click.Abort() | KeyboardInterrupt() | EOFError():
+        case click.Abort():
             return output.Failure(CANCELLED, "cancelled", "cancelled; nothing was changed")
+        case KeyboardInterrupt() | output.TooLateError():
+            return output.Failure(CANCELLED, "cancelled", str(error) or "interrupted")
         case click.ClickException():
             return output.Failure(USAGE, "usage", _usage(error))
         case SessionsError():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -84,8 +85,8 @@ def given_root() -> Path | None:
 
 
 def on_terminal() -> bool:
-    """Tell whether a person can be asked: standard input and output are a terminal."""
-    return sys.stdin.isatty() and sys.stdout.isatty()
+    """Tell whether a picker can open: standard input and output are a terminal that can move its cursor."""
+    return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def require_answer(*, yes: bool, dry_run: bool) -> None:

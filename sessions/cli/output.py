@@ -91,6 +91,10 @@ def ask(question: str, *, error_stream: bool = False) -> None:
     click.confirm(question, default=False, abort=True, err=error_stream)
 
 
+class TooLateError(Exception):
+    """Ctrl-C arrived when the step was done already; the message says what was done."""
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """What went wrong: the exit code, a word for programs, a message for people, and plain details."""

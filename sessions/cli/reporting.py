@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from sessions.cli import output
@@ -9,7 +10,10 @@ from sessions.picker import words
 from sessions.picker.text import visible
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from sessions.rewind.plan import Plan, Report
+    from sessions.session import Session
 
 _PROMPT_LINES = 20
 
@@ -35,6 +39,23 @@ def confirm(plan: Plan, question: str, *, as_json: bool, undo: bool = False) -> 
         return
     output.lines(words.plan_lines(plan, undo=undo), error_stream=as_json)
     output.ask(question, error_stream=as_json)
+
+
+@contextmanager
+def interruptible(session: Session, what: str) -> Iterator[None]:
+    """Carry out a rewind or an undo in this; Ctrl-C that comes when it is committed waits until it is done.
+
+    Raises:
+        output.TooLateError: It was done when Ctrl-C was heeded.
+    """
+    before = session.rewinds()
+    try:
+        yield
+    except KeyboardInterrupt:
+        if session.rewinds() == before:
+            raise
+        undo = output.command("undo", session.id)
+        raise output.TooLateError(f"the {what} was done before Ctrl-C could stop it; see {undo!r}") from None
 
 
 def show_report(report: Report, did: str, *, as_json: bool) -> None:

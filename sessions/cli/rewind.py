@@ -104,7 +104,9 @@ def command(  # noqa: PLR0917 - the options of a rewind
             return
         if not (yes or picking):
             reporting.confirm(plan, "Rewind?", as_json=as_json)
-        reporting.show_report(session.rewind(plan), "rewound", as_json=as_json)
+        with reporting.interruptible(session, "rewind"):
+            report = session.rewind(plan)
+        reporting.show_report(report, "rewound", as_json=as_json)
 
 
 def _picked(session: Session, scope: Scope | None, asked: _Asked) -> Plan:

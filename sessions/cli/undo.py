@@ -51,8 +51,9 @@ def command(
                 return
             question = "Redo the rewind?" if redo else "Undo the rewind?"
             reporting.confirm(plan, question, as_json=as_json, undo=not redo)
-        if redo:
-            report = session.redo_rewind(on_conflict=on_conflict)
-        else:
-            report = session.undo_rewind(paths=files or None, on_conflict=on_conflict)
+        with reporting.interruptible(session, "redo" if redo else "undo"):
+            if redo:
+                report = session.redo_rewind(on_conflict=on_conflict)
+            else:
+                report = session.undo_rewind(paths=files or None, on_conflict=on_conflict)
         reporting.show_report(report, "redone" if redo else "undone", as_json=as_json)

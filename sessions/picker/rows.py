@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from sessions.picker import words
@@ -10,14 +9,16 @@ from sessions.picker.state import Click, Confirm, PickerState
 from sessions.picker.text import Line, clip, one_line, pad, pad_start, plain, visible, visible_path, width, wrap
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
     from datetime import datetime
 
-    from sessions.rewind.plan import Checkpoint
+    from sessions.rewind.plan import Checkpoint, TouchedFile
 
 POINTER = "❯"  # noqa: RUF001 - no greater-than sign: it must not look like quoted text
 COMPACTED = "⊟"
 GAP = "!"
 CURSOR = "▏"
+_NAMED = 12  # files named in the details of a row
 _WIDE = 64  # cells from which on words fit where narrow screens get letters
 
 _KEYS_LIST = ("↑↓ PgUp PgDn Home End choose · Enter look · type to filter · Esc leave", "Enter look · Esc leave")
@@ -64,7 +65,7 @@ def plan_lines(state: PickerState) -> list[Line]:
         lines = [(("strong", "Going back here would change nothing."),), *words.plan_lines(confirm.plan)]
     else:
         lines = words.plan_lines(confirm.plan)
-    return [part for line in lines for part in wrap(line, max(state.width, 1), indent=4 if state.width >= _WIDE else 2)]
+    return [part for line in lines for part in wrap(line, max(state.width, 1), indent=4)]
 
 
 def _list_screen(state: PickerState, now: datetime) -> list[Line]:
@@ -81,7 +82,7 @@ def _rows(state: PickerState, now: datetime) -> list[Line]:
     if not state.matches:
         return [(("dim", "  No prompt holds that."),)]
     shown = range(state.top, min(state.top + state.page, len(state.matches)))
-    digits = len(str(len(state.checkpoints)))
+    digits = len(str(state.checkpoints[-1].index))
     return [
         _row(state.checkpoints[state.matches[at]], digits, state.width, now, selected=at == state.selected)
         for at in shown
@@ -121,16 +122,24 @@ def _details(state: PickerState) -> Line:
     checkpoint = state.current
     if checkpoint is None:
         return ()
-    by_status = Counter(file.status for file in checkpoint.files)
-    files = ", ".join(f"{status} {number}" for status, number in sorted(by_status.items()))
-    names = ", ".join(visible_path(file.path) for file in checkpoint.files[:8])
     parts = [
         words.exactly(checkpoint.timestamp) if checkpoint.timestamp else "",
         f"{COMPACTED} compacted after this" if checkpoint.compacted else "",
         f"{GAP} something was not captured" if checkpoint.gaps else "",
-        f"{files}: {names}" if files else "no files touched",
+        *_touched(checkpoint.files),
     ]
     return (("dim", "  " + " · ".join(filter(None, parts))),)
+
+
+def _touched(files: Sequence[TouchedFile]) -> Iterator[str]:
+    if not files:
+        yield "no files touched"
+    for status in ("created", "modified", "deleted"):
+        names = [visible_path(file.path) for file in files[:_NAMED] if file.status == status]
+        if names:
+            yield f"{status} {', '.join(names)}"
+    if len(files) > _NAMED:
+        yield f"and {len(files) - _NAMED} more"
 
 
 def _confirm_screen(state: PickerState, confirm: Confirm) -> list[Line]:

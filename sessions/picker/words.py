@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from sessions.picker.text import Fragment, Line, one_line, visible, visible_path
+from sessions.picker.text import Fragment, Line, one_line, plain, visible, visible_path, width
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,6 +30,7 @@ _STYLES: dict[Action, str] = {
     "unchanged": "dim",
     "skip": "warn",
 }
+_PATH_CELLS = 32
 _ACTION_CELLS = max(len(word) for word in (*_WILL.values(), *_DONE.values()))
 
 _WHY_SKIPPED = {
@@ -174,22 +175,20 @@ def _files(files: Sequence[FileVerdict], verbs: dict[Action, str], title: str) -
             yield (("strong", "files"), ("", " stay as they are"))
         return
     yield (("strong", title or "files"),)
-    cells = min(max(len(visible_path(file.path)) for file in files), 32)
-    for file in sorted(files, key=lambda file: (file.action == "unchanged", file.path)):
-        yield _file(file, verbs, cells)
-
-
-def _file(file: FileVerdict, verbs: dict[Action, str], cells: int) -> Line:
-    path = visible_path(file.path)
-    lines = changed_lines(file.insertions, file.deletions)
-    why = "; ".join(filter(None, (_why(file, verbs), visible(file.note, keep=""), _by(file.by))))
-    return (
-        ("", "  "),
-        (_STYLES[file.action], verbs[file.action].ljust(_ACTION_CELLS)),
-        ("", "  " + (path.ljust(cells) if lines or why else path)),
-        *((("", "  "), *lines) if lines else ()),
-        *((("dim", f"  {why}"),) if why else ()),
-    )
+    shown = [(visible_path(file.path), changed_lines(file.insertions, file.deletions)) for file in files]
+    path_cells = min(max(width(path) for path, _ in shown), _PATH_CELLS)
+    line_cells = max(width(plain(lines)) for _, lines in shown)
+    rows = sorted(zip(files, shown, strict=True), key=lambda row: (row[0].action == "unchanged", row[0].path))
+    for file, (path, lines) in rows:
+        why = "; ".join(filter(None, (_why(file, verbs), visible(file.note, keep=""), _by(file.by))))
+        yield (
+            ("", "  "),
+            (_STYLES[file.action], verbs[file.action].ljust(_ACTION_CELLS)),
+            ("", "  " + path + " " * (path_cells - width(path))),
+            ("", "  " if line_cells else ""),
+            *lines,
+            ("dim", f"{' ' * (line_cells - width(plain(lines)))}  {why}" if why else ""),
+        )
 
 
 def _why(file: FileVerdict, verbs: dict[Action, str]) -> str:

@@ -25,20 +25,20 @@ Record = dict[str, object]
 _COUNTED_BYTES = 2 << 20
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class OpenEdit:
     """An edit between its begin and its end.
 
     Attributes:
-        paths: Identities whose state before is kept.
-        directories: Named directories, whose new entries are looked for at the end.
+        paths: Identities whose state before is kept, as an ordered set.
+        named: The paths the host named; what is below them at the end and was not there at the begin is new.
         gaps: ``(kind, path as given)`` of what could not be captured.
     """
 
     number: int
     by: str
-    paths: list[str] = field(default_factory=list)
-    directories: list[str] = field(default_factory=list)
+    paths: dict[str, None] = field(default_factory=dict)
+    named: list[str] = field(default_factory=list)
     gaps: list[tuple[str, str]] = field(default_factory=list)
     overlaps: set[str] = field(default_factory=set)
 
@@ -94,8 +94,8 @@ class Recorder:
                 files.sync_directory(self._payloads.sidecar / "turns" / str(turn.turn) / "files")
             if records:
                 self._log.append(records, sync=any(record["kind"] == "before" for record in records))
-        self._note_overlaps(edit)
-        self._edits.append(edit)
+            self._note_overlaps(edit)
+            self._edits.append(edit)
         return edit
 
     def end_edit(self, turn: TurnRecord, edit: OpenEdit) -> None:
@@ -104,16 +104,16 @@ class Recorder:
         Raises:
             ConflictError: The turn was removed by a rewind meanwhile; nothing was recorded.
         """
-        if edit not in self._edits:
-            return
-        self._edits.remove(edit)
-        self._open.subtract(edit.paths)
         with self._log.locked() as timeline:
+            if edit not in self._edits:
+                return
+            self._edits.remove(edit)
+            self._open.subtract(edit.paths.keys())
             refuse_removed(timeline, turn)
             self._last_number = None
             records: list[Record] = []
-            for directory in edit.directories:
-                self._found_later(timeline, turn, edit, directory, records)
+            for path in edit.named:
+                self._found_later(timeline, turn, edit, path, records)
             if records:
                 self._log.append(records, sync=False)
             after = [self._after(timeline, turn, edit, path) for path in edit.paths]
@@ -169,9 +169,9 @@ class Recorder:
         for parent in self._worktree.missing_parents(path):
             self._capture(timeline, turn, edit, parent, records)
         state = self._capture(timeline, turn, edit, path, records) if path != self._worktree.workdir else Directory(0)
+        edit.named.append(path)
         match state:
             case Directory():
-                edit.directories.append(path)
                 for below in self._worktree.descend(path):
                     if self._worktree.why_not(below) is None:
                         self._capture(timeline, turn, edit, below, records)
@@ -188,7 +188,7 @@ class Recorder:
         if path in edit.paths:
             return None
         if timeline.touch_in(turn.turn, path) is not None:
-            edit.paths.append(path)
+            edit.paths[path] = None
             records.append({"kind": "again", "turn": turn.turn, "edit": edit.number, "path": path, "by": edit.by})
             return self._worktree.examine(path, limit_bytes=0)[0]
         image = self._keep(turn, path, f"{self._new_number(turn):04d}.before", durable=True)
@@ -199,7 +199,7 @@ class Recorder:
                 self._refuse(turn, edit, "unreadable", path, records)
             case _:
                 pass
-        edit.paths.append(path)
+        edit.paths[path] = None
         records.append(
             {"kind": "before", "turn": turn.turn, "edit": edit.number, "path": path, "by": edit.by, **image.to_record()}
         )
@@ -238,23 +238,23 @@ class Recorder:
                 for other in (*self._edits, edit):
                     if path in other.paths:
                         other.overlaps.add(path)
-        self._open.update(edit.paths)
+        self._open.update(edit.paths.keys())
 
     # -- after -----------------------------------------------------------------------------------------------------
 
     def _found_later(
-        self, timeline: Timeline, turn: TurnRecord, edit: OpenEdit, directory: str, records: list[Record]
+        self, timeline: Timeline, turn: TurnRecord, edit: OpenEdit, named: str, records: list[Record]
     ) -> None:
-        """Record what appeared in a named directory: it was not there when the edit began."""
-        for path in self._worktree.descend(directory):
-            known = timeline.touch_in(turn.turn, path) is not None or path in edit.paths
-            if known or self._worktree.why_not(path) is not None:
+        """Record what appeared below a named path, if that is a directory now: it was not there when the edit began."""
+        for path in self._worktree.descend(named):
+            if path in edit.paths or self._worktree.why_not(path) is not None:
                 continue
-            edit.paths.append(path)
-            absent = Image(Absent()).to_record()
-            records.append(
-                {"kind": "before", "turn": turn.turn, "edit": edit.number, "path": path, "by": edit.by, **absent}
-            )
+            edit.paths[path] = None
+            if timeline.touch_in(turn.turn, path) is None:
+                absent = Image(Absent()).to_record()
+                records.append(
+                    {"kind": "before", "turn": turn.turn, "edit": edit.number, "path": path, "by": edit.by, **absent}
+                )
 
     def _after(self, timeline: Timeline, turn: TurnRecord, edit: OpenEdit, path: str) -> Record:
         state, identity = self._worktree.examine(path)

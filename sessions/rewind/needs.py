@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from sessions.rewind.states import Content, Image
+from sessions.rewind.states import Content, Image, same
 from sessions.rewind.timeline import Order, Timeline, Touch
 from sessions.transcript.outline import ForeignSnapshot, Prompt
 
@@ -75,19 +75,25 @@ class Need:
 
 
 def needs_after(touches: Iterable[Touch], position: Order) -> list[Need]:
-    """Return what every path touched after ``position`` needs to be as it was there, sorted by path.
+    """Return what every path changed after ``position`` needs to be as it was there, sorted by path.
+
+    A touch that changed nothing (an edit that only looked) tells what a path was, never what the agent left; a path that
+    has only such touches needs nothing, whatever somebody else did to it since.
 
     Args:
         touches: Live touches in timeline order.
         position: A place on the timeline; a touch exactly there counts as after it.
     """
+    targets: dict[str, Image] = {}
     needs: dict[str, Need] = {}
     for touch in touches:
         if touch.order < position:
             continue
-        first = needs.get(touch.path)
-        target = first.target if first else touch.before
-        overlap = touch.overlap or (first is not None and first.overlap)
+        target = targets.setdefault(touch.path, touch.before)
+        if touch.after is not None and same(touch.before.state, touch.after.state):
+            continue
+        earlier = needs.get(touch.path)
+        overlap = touch.overlap or (earlier is not None and earlier.overlap)
         needs[touch.path] = Need(touch.path, target, touch.after, touch.by.split(" rw-")[0], touch.identity, overlap)
     return [needs[path] for path in sorted(needs)]
 

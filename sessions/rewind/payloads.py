@@ -30,6 +30,7 @@ class Payloads:
     def __init__(self, sidecar: Path) -> None:
         self.sidecar = sidecar
         self._by_digest: dict[str, str] = {}
+        self._verified: dict[tuple[Payload, str], tuple[int, ...]] = {}
 
     def open_turn(self, turn: int, meta: dict[str, object]) -> None:
         """Make the turn's directory, marker first; durable on return. Doing it again changes nothing."""
@@ -93,18 +94,25 @@ class Payloads:
             return False
 
     def intact(self, image: Image) -> bool:
-        """Tell whether an image's bytes are there and are the recorded ones."""
+        """Tell whether an image's bytes are there and are the recorded ones; reads them once while the file stays the same."""
         if not isinstance(image.state, Content):
             return True
-        if not self.exists(image):
+        if image.payload is None or not self.exists(image):
             return False
+        asked = image.payload, image.state.sha256
         digest = hashlib.sha256()
         try:
+            facts = _facts(self.locate(image.payload))
+            if self._verified.get(asked) == facts:
+                return True
             for chunk in self.chunks(image):
                 digest.update(chunk)
         except OSError:
             return False
-        return digest.hexdigest() == image.state.sha256
+        if digest.hexdigest() != image.state.sha256:
+            return False
+        self._verified[asked] = facts
+        return True
 
     def chunks(self, image: Image) -> Iterator[bytes]:
         """Yield an image's bytes."""
@@ -166,3 +174,8 @@ class Payloads:
         finally:
             os.close(fd)
         return content
+
+
+def _facts(path: Path) -> tuple[int, ...]:
+    status = os.stat(path)
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

@@ -12,7 +12,7 @@ from sessions.rewind.lines import count_changes
 from sessions.rewind.needs import Need, known_content
 from sessions.rewind.payloads import Payloads
 from sessions.rewind.plan import Conflict, FileVerdict, OnConflict, Reason
-from sessions.rewind.states import Absent, Content, Directory, FileState, Image, Unreadable
+from sessions.rewind.states import Absent, Content, Directory, FileState, Image, Unreadable, same
 from sessions.rewind.worktree import OutsideError, Worktree
 
 _COUNTED_FILES = 200
@@ -80,7 +80,9 @@ class Planner:
         current: FileState = Absent()
         if not forbidden and not _below(need.path, becoming_directories):
             current, _ = self._worktree.examine(need.path, known=known)
-        kept = self._payloads.exists(need.target)
+            if isinstance(current, Unreadable) and isinstance(need.target.state, Absent):
+                current = Absent() if self._worktree.is_below_a_file(need.path) else current
+        kept = same(current, need.target.state) or self._payloads.intact(need.target)
         return judge(
             need, current, shown=self._shown(need.path), on_conflict=on_conflict, forbidden=forbidden, kept=kept
         )

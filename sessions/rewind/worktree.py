@@ -219,6 +219,16 @@ class Worktree:
             above = os.path.dirname(above)
         return missing[::-1]
 
+    def is_below_a_file(self, path: str) -> bool:
+        """Tell whether a regular file stands where a directory above a path was, so that the path cannot exist."""
+        above = os.path.dirname(path)
+        while self._root_of(above) is not None:
+            try:
+                return stat.S_ISREG(os.lstat(above).st_mode)
+            except OSError:
+                above = os.path.dirname(above)
+        return False
+
     # -- changing --------------------------------------------------------------------------------------------------
 
     def put(self, path: str, state: FileState, *, write: Callable[[int], None] | None, temp_name: str) -> None:

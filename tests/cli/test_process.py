@@ -51,12 +51,8 @@ def test_exit_codes(kept: Any, words: list[str], exit_code: int) -> None:
 
 
 def test_an_error_of_the_system_exits_7_in_one_line(kept: Any) -> None:
-    if os.geteuid() == 0:
-        Path(kept.root, "file").write_text("")
-        done = sessions("demo", "--dir", str(Path(kept.root, "file", "below")))
-    else:
-        kept.path.chmod(0)
-        done = sessions("show", kept.id)
+    Path(kept.root, "file").write_text("")
+    done = sessions("demo", "--dir", str(Path(kept.root, "file", "below")))
     assert done.returncode == 7
     assert len(done.stderr.splitlines()) == 1
 
@@ -103,9 +99,35 @@ def test_ctrl_c_exits_130_in_one_line(kept: Any) -> None:
     wait_until_it_reads(child.pid)
     child.send_signal(signal.SIGINT)
     assert child.wait(timeout=30) == 130
-    assert child.stderr.read() == b"sessions: cancelled; nothing was changed\n"
+    assert child.stderr.read() == b"sessions: interrupted\n"
     child.stdin.close()
     child.stderr.close()
+
+
+INTERRUPT_AT = """
+import os, signal
+from sessions.rewind.engine import Engine
+step = Engine.{step}
+def interrupted(self, *given):
+    os.kill(os.getpid(), signal.SIGINT)
+    return step(self, *given)
+Engine.{step} = interrupted
+"""
+
+
+@pytest.mark.parametrize(("step", "done"), [("_stage", False), ("_complete", True)])
+def test_ctrl_c_during_a_rewind_says_whether_it_was_done(kept: Any, tmp_path: Path, step: str, done: bool) -> None:
+    before = kept.path.read_bytes()
+    (tmp_path / "sitecustomize.py").write_text(INTERRUPT_AT.format(step=step))
+    env = {"PYTHONPATH": f"{tmp_path}:{HERE}"}
+    said = sessions("rewind", kept.id, "--to", "2", "--yes", env=env)
+    assert said.returncode == 130
+    assert len(said.stderr.splitlines()) == 1
+    assert (b"was done before Ctrl-C" in said.stderr) is done
+    assert kept.text() == ("one\n" if done else "one\ntwo\nthree\n")
+    if done:
+        assert sessions("undo", kept.id, "--yes").returncode == 0
+    assert kept.path.read_bytes() == before
 
 
 def wait_until_it_reads(pid: int) -> None:

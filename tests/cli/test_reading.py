@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from sessions import SessionStore
 from sessions.cli import render
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 Cli = Callable[..., Any]
 

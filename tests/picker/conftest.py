@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
 import pytest
 
 from sessions.rewind.plan import Checkpoint, FileVerdict, Plan, Scope, TouchedFile
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

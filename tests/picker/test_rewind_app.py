@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import re
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import pyte
 import pytest
@@ -15,7 +15,11 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 
 from sessions.errors import DataError
 from sessions.picker import pick_rewind
-from sessions.rewind.plan import Checkpoint, Plan, Scope
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sessions.rewind.plan import Checkpoint, Plan, Scope
 
 UP, DOWN, HOME, END, PAGE_UP = "\x1b[A", "\x1b[B", "\x1b[H", "\x1b[F", "\x1b[5~"
 ENTER, ESC, BACKSPACE, CTRL_C = "\r", "\x1b", "\x7f", "\x03"

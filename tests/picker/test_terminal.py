@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pexpect
 import pyte
@@ -14,6 +13,10 @@ import pytest
 
 from sessions import SessionStore, assistant_message
 from sessions.picker.text import width
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 HOST = r"""
 import sys
@@ -47,7 +50,7 @@ class Terminal:
     def __init__(self, arguments: list[str], columns: int, lines: int) -> None:
         self.screen = pyte.Screen(columns, lines)
         self.stream = pyte.Stream(self.screen)
-        environment = {**os.environ, "TERM": "xterm-256color", "LANG": "C.UTF-8"}
+        environment = {**os.environ, "TERM": os.environ.get("TEST_TERM", "xterm-256color"), "LANG": "C.UTF-8"}
         self.child = pexpect.spawn(
             sys.executable, arguments, dimensions=(lines, columns), env=environment, encoding="utf-8", timeout=30
         )
@@ -222,6 +225,15 @@ def test_leaving_the_picker_changes_no_byte_and_no_time(
     assert "cancelled; nothing was changed" in user.end()
     assert user.exit_code == 130
     assert snapshot(real[0], real[1]) == before
+
+
+def test_a_terminal_that_cannot_move_its_cursor_is_told_what_to_give(
+    terminal: Callable[..., Terminal], real: tuple[Path, Path, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TEST_TERM", "dumb")
+    user = terminal(arguments=command(real, "rewind", real[2]))
+    assert "--to CHECKPOINT or --last N" in user.end()
+    assert user.exit_code == 2
 
 
 def test_a_session_that_is_open_elsewhere_is_refused_before_a_picker_opens(

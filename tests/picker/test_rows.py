@@ -1,0 +1,178 @@
+"""The lines the picker draws: they fit, they stand in columns, and a click finds the row that is under it."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sessions.picker import rows, text
+from sessions.picker.state import Click, Key, PickerState, measured, planned, press, resize, start, wanted
+from sessions.rewind.plan import Checkpoint, Conflict, FileVerdict, Gap, Plan, TouchedFile
+
+Make = Callable[..., Checkpoint]
+MakePlan = Callable[..., Plan]
+
+
+def drawn(state: PickerState, now: datetime) -> list[str]:
+    return [text.plain(line) for line in rows.screen(state, now)]
+
+
+def looked(state: PickerState, make_plan: MakePlan, **more: object) -> PickerState:
+    while (wish := wanted(state)) is not None:
+        state = planned(state, wish[1], make_plan(wish[0], wish[1], **more))
+    return measured(state, len(rows.plan_lines(state)))
+
+
+def test_a_wide_screen(checkpoint: Make, now: datetime) -> None:
+    checkpoints = [
+        checkpoint(1, "first\nprompt", timestamp=now - timedelta(days=3), compacted=True, before_compaction=True),
+        checkpoint(2, "日本語のプロンプト", gaps=(Gap("shell", (), "msg-2"),), insertions=120, deletions=0),
+        checkpoint(3, "touched nothing", files=(), insertions=0, deletions=0),
+        checkpoint(4, "binary", files=(TouchedFile("a.png", "created"), TouchedFile("b", "deleted")), insertions=None),
+        checkpoint(5, "no time", timestamp=None),
+    ]
+    state = resize(start(checkpoints, title="My \x1b session"), 80, 12)
+    assert [line.rstrip() for line in drawn(state, now)] == [
+        r"Rewind · My \x1b session                                               5 prompts",
+        "Type to filter",
+        "",
+        "  1 ⊟  3d ago      first prompt                                1 file      +3 -1",
+        "  2  ! 5m ago      日本語のプロンプト                          1 file       +120",
+        "  3    5m ago      touched nothing",
+        "  4    5m ago      binary                                     2 files         -1",
+        "❯ 5                no time                                     1 file      +3 -1",
+        "",
+        "",
+        "  modified src/a.py",
+        "↑↓ PgUp PgDn Home End choose · Enter look · type to filter · Esc leave",
+    ]
+
+
+def test_a_narrow_screen(checkpoint: Make, now: datetime) -> None:
+    checkpoints = [checkpoint(n, f"a prompt that is rather long, number {n}") for n in range(98, 101)]
+    state = press(resize(start(checkpoints), 40, 8), "NUMBER")
+    assert drawn(state, now)[:4] == [
+        "Filter NUMBER▏  3 prompts",
+        "   98    5m    a prompt that is …  +3 -1",
+        "   99    5m    a prompt that is …  +3 -1",
+        "❯ 100    5m    a prompt that is …  +3 -1",
+    ]
+
+
+def test_a_filter_without_a_match_says_so(checkpoint: Make, now: datetime) -> None:
+    shown = drawn(press(start([checkpoint(1)]), "zzz"), now)
+    assert shown[0].endswith("0 of 1")
+    assert shown[3] == "  No prompt holds that."
+
+
+def test_the_confirm_screen_says_what_happens_to_every_file_and_why(
+    checkpoint: Make, plan: MakePlan, now: datetime
+) -> None:
+    files = (
+        FileVerdict("a.txt", "restore", insertions=2, deletions=1, by="agent"),
+        FileVerdict("b.txt", "recreate", insertions=4, by="subagent-7"),
+        FileVerdict("c.txt", "delete"),
+        FileVerdict("d.txt", "unchanged"),
+        FileVerdict("e.txt", "skip", "lost"),
+        FileVerdict("f.txt", "restore", "conflict"),
+        FileVerdict("g\x1b[2J.txt", "skip", "outside"),
+    )
+    state = looked(
+        press(start([checkpoint(7, "go")]), Key.ENTER),
+        plan,
+        files=files,
+        conflicts=(Conflict("f.txt", "changed since"),),
+        gaps=(Gap("shell", ("build",), "msg-7"),),
+        tasks=("dev \x07server",),
+    )
+    state = measured(resize(state, 100, 30), len(rows.plan_lines(resize(state, 100, 30))))
+    assert [line.rstrip() for line in drawn(state, now)] == [
+        "Rewind to before prompt 7: go",
+        "",
+        "conversation loses 4 messages; the prompt returns to the input box",
+        "files the agent touched",
+        "  restore      a.txt         +2 -1",
+        "  recreate     b.txt         +4     is missing now; last edit by subagent-7",
+        "  delete       c.txt                did not exist then",
+        "  leave alone  e.txt                cannot be restored: what it was is no longer stored",
+        "  restore      f.txt                somebody else changed it; undo brings that back",
+        r"  leave alone  g\x1b[2J.txt         cannot be restored: it lies outside the directories of this",
+        "    session",
+        "  unchanged    d.txt                is as it was then",
+        "conflicts: not what the agent left",
+        "  f.txt: changed since",
+        "not captured, so it stays as it is",
+        "  shell commands: build",
+        r"task dev \x07server will be stopped",
+        "",
+        "❯ code and conversation",
+        "  conversation",
+        "  code",
+        "  cancel",
+        "",
+        "↑↓ choose · Enter do it · PgUp PgDn scroll the plan · Esc back",
+    ]
+
+
+def test_a_plan_that_does_nothing_says_so(checkpoint: Make, plan: MakePlan, now: datetime) -> None:
+    state = looked(press(start([checkpoint(1)]), Key.ENTER), plan, files=(), removed_messages=0)
+    assert "Going back here would change nothing." in drawn(state, now)
+    assert drawn(state, now)[-3] == "❯ cancel"
+
+
+@pytest.mark.parametrize("height", [6, 12, 24, 40])
+def test_a_click_finds_what_is_drawn_there(checkpoint: Make, plan: MakePlan, now: datetime, height: int) -> None:
+    state = resize(start([checkpoint(n) for n in range(1, 31)]), 80, height)
+    for y, line in enumerate(drawn(state, now)):
+        clicked = rows.hit(state, y)
+        number = line.removeprefix("❯").split()[:1]
+        if clicked is None:
+            assert not (number and number[0].isdigit() and "prompt number" in line)
+        else:
+            entered = press(state, clicked)
+            assert entered.confirm is not None
+            assert number == [str(entered.confirm.checkpoint.index)]
+    state = looked(press(state, Key.ENTER), plan)
+    words = ["code and conversation", "conversation", "code", "cancel"]
+    found = [(line[2:], rows.hit(state, y)) for y, line in enumerate(drawn(state, now)) if line[2:] in words]
+    assert found == [(word, Click(row)) for row, word in enumerate(words)]
+
+
+@given(
+    prompts=st.lists(st.text(st.characters(), max_size=60), max_size=12),
+    paths=st.lists(st.text(st.characters(), min_size=1, max_size=40), max_size=6),
+    size=st.tuples(st.integers(1, 120), st.integers(1, 40)),
+    typed=st.text(max_size=5),
+    keys=st.lists(st.sampled_from(list(Key)), max_size=5),
+)
+def test_every_line_fits_and_holds_nothing_hostile(
+    prompts: list[str], paths: list[str], size: tuple[int, int], typed: str, keys: list[Key]
+) -> None:
+    now = datetime.fromisoformat("2026-03-01T12:00:00+00:00")
+    files = tuple(TouchedFile(path, "modified") for path in paths)
+    checkpoints = [Checkpoint(f"m{n}", n, prompt, now, files, n, None) for n, prompt in enumerate(prompts, 1)]
+
+    def make_plan(to: Checkpoint, scope: str, **_: object) -> Plan:
+        verdicts = tuple(FileVerdict(path, "skip", "lost", note=path) for path in paths)
+        conflicts = tuple(Conflict(path, path, path) for path in paths)
+        gaps = (Gap("what" + "".join(paths), tuple(paths), "m"),)
+        return Plan(
+            "s", to.id, 1, scope, "rewrite", "overwrite", "cancel", "", 1, verdicts, conflicts, gaps, tuple(paths)
+        )  # type: ignore[arg-type]
+
+    state = resize(press(start(checkpoints, title="".join(paths)), typed), *size)
+    for key in [*keys, Key.ENTER]:
+        state = looked(press(state, key), make_plan)
+        lines = drawn(state, now)
+        assert len(lines) <= size[1]
+        for line in lines:
+            assert text.width(line) <= size[0]
+            assert not any(unicodedata.category(char) in {"Cc", "Cs", "Zl", "Zp"} for char in line)
+            line.encode()
+        for y in range(-1, size[1] + 1):
+            rows.hit(state, y)
