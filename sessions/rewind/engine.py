@@ -32,7 +32,7 @@ from types import FrameType
 
 from sessions import files
 from sessions.errors import IncompleteError, StaleError
-from sessions.rewind.journal import Cut, Journal, Record
+from sessions.rewind.journal import Cut, Journal, Record, seam_of
 from sessions.rewind.judge import Change
 from sessions.rewind.log import CaptureLog
 from sessions.rewind.payloads import Payloads
@@ -150,7 +150,7 @@ class Engine:
 
     def _stage_tails(self, splice: Splice, fd: int, place: str) -> Cut:
         with open(self._writer.path, "rb") as transcript:
-            status = os.fstat(transcript.fileno())
+            status, seam = os.fstat(transcript.fileno()), seam_of(transcript, splice.keep)
             start = os.lseek(fd, 0, os.SEEK_CUR)
             files.copy_range(transcript.fileno(), fd, splice.keep, status.st_size - splice.keep)
         middle = os.lseek(fd, 0, os.SEEK_CUR)
@@ -162,7 +162,7 @@ class Engine:
                     files.copy_range(source.fileno(), fd, part[1], part[2])
         end = os.lseek(fd, 0, os.SEEK_CUR)
         removed, tail = Payload(place, start, middle - start), Payload(place, middle, end - middle)
-        return Cut(splice.keep, status.st_size, status.st_ino, removed, tail)
+        return Cut(splice.keep, status.st_size, status.st_ino, removed, tail, seam)
 
     # -- 3 to 6: complete ------------------------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import BinaryIO, cast
 
 from sessions import files
 from sessions.errors import IncompleteError
@@ -33,6 +33,7 @@ from sessions.rewind.states import Payload, image_from, payload_from
 from sessions.transcript.codec import dumps, loads
 
 VERSION = 1
+SEAM_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,7 @@ class Cut:
     Attributes:
         size: Bytes of the transcript before.
         inode: Its inode before; afterwards it has another one.
+        seam: The SHA-256 of the last bytes that stay, at most ``SEAM_BYTES``: an undo finds its place by it.
     """
 
     keep: int
@@ -49,6 +51,7 @@ class Cut:
     inode: int
     removed: Payload
     tail: Payload
+    seam: str
 
     def to_record(self) -> dict[str, object]:
         """Return plain data."""
@@ -58,6 +61,7 @@ class Cut:
             "inode": self.inode,
             "removed": self.removed.to_record(),
             "tail": self.tail.to_record(),
+            "seam": self.seam,
         }
 
 
@@ -136,11 +140,18 @@ def _cut_from(data: object) -> Cut | None:
     match data:
         case None:
             return None
-        case {"keep": int(keep), "size": int(size), "inode": int(inode), "removed": removed, "tail": tail}:
-            payloads = payload_from(removed), payload_from(tail)
+        case {"keep": int(keep), "size": int(size), "inode": int(inode), "seam": str(seam), **rest}:
+            payloads = payload_from(rest.get("removed")), payload_from(rest.get("tail"))
             if payloads[0] is not None and payloads[1] is not None:
-                return Cut(keep, size, inode, payloads[0], payloads[1])
+                return Cut(keep, size, inode, payloads[0], payloads[1], seam)
     raise ValueError("not a cut")
+
+
+def seam_of(transcript: BinaryIO, keep: int) -> str:
+    """Return the SHA-256 of the last bytes in front of byte ``keep``; of nothing where the file ends before it."""
+    start = max(keep - SEAM_BYTES, 0)
+    transcript.seek(start)
+    return hashlib.sha256(transcript.read(keep - start)).hexdigest()
 
 
 class Journal:

@@ -116,7 +116,7 @@ class Timeline:
     last_turn_seq: int = -1
     damaged: int = 0
     _stash: dict[str, _Removed] = field(default_factory=dict)
-    _from_seq: dict[str, int | None] = field(default_factory=dict)
+    _spans: dict[str, tuple[int, int]] = field(default_factory=dict)
     _latest: dict[tuple[int, str], int] = field(default_factory=dict)
 
     def extend(self, records: Iterable[object]) -> None:
@@ -235,9 +235,9 @@ class Timeline:
         self.steps.append(
             Step(name, name, scope, _str(record["to"]), _str(record.get("at", "")), seq, "done", _left(record))
         )
-        self._from_seq[name] = from_seq if isinstance(from_seq, int) else None
         if scope == "both" and isinstance(from_seq, int):
-            self._remove(name, from_seq, seq)
+            self._spans[name] = from_seq, seq
+            self._remove(name)
         self._own_writes(seq, record)
 
     def _undo(self, _seq: int, record: Mapping[str, object]) -> None:
@@ -255,25 +255,28 @@ class Timeline:
                 self.removed_turns.pop(turn, None)
         self._index()
 
-    def _redo(self, seq: int, record: Mapping[str, object]) -> None:
+    def _redo(self, _seq: int, record: Mapping[str, object]) -> None:
         name = _str(record["rewind"])
-        step = self._set_step(name, "done", record)
-        from_seq = self._from_seq.get(name)
+        self._set_step(name, "done", record)
         own = self._stash.pop(f"own {name}", None)
-        if step.scope == "both" and from_seq is not None:
-            self._remove(name, from_seq, seq)
+        if name in self._spans:
+            self._remove(name)
         if own is not None:
             self.touches = sorted([*self.touches, *own.touches], key=lambda touch: touch.order)
         self._index()
 
-    def _remove(self, name: str, from_seq: int, before_seq: int) -> None:
+    def _remove(self, name: str) -> None:
+        """Take out of the timeline what a rewind removed: its turns with all they did, and what else lay behind."""
+        start, end = self._spans[name]
+        turns = {number: turn for number, turn in self.turns.items() if start <= turn.seq < end}
         gone = _Removed(
-            [touch for touch in self.touches if touch.order[0] >= from_seq],
-            [gap for gap in self.gaps if gap[0] >= from_seq],
-            {number: turn for number, turn in self.turns.items() if from_seq <= turn.seq < before_seq},
+            [each for each in self.touches if each.turn in turns or start <= each.order[0] < end],
+            [gap for gap in self.gaps if gap[1] in turns or start <= gap[0] < end],
+            turns,
         )
-        self.touches = [touch for touch in self.touches if touch.order[0] < from_seq]
-        self.gaps = [gap for gap in self.gaps if gap[0] < from_seq]
+        removed = {*map(id, gone.touches), *map(id, gone.gaps)}
+        self.touches = [touch for touch in self.touches if id(touch) not in removed]
+        self.gaps = [gap for gap in self.gaps if id(gap) not in removed]
         self.turns = {number: turn for number, turn in self.turns.items() if number not in gone.turns}
         self.removed_turns.update(dict.fromkeys(gone.turns, name))
         self._stash[name] = gone

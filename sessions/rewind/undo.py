@@ -7,6 +7,7 @@ appended since stay behind it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from pathlib import Path
 from sessions import clock, ids
 from sessions.errors import ConflictError, DataError, NotFoundError, NothingToUndoError, RequestError, StaleError
 from sessions.rewind.engine import Engine, Part, Splice
-from sessions.rewind.journal import Journal, Record
+from sessions.rewind.journal import Cut, Journal, Record, seam_of
 from sessions.rewind.log import CaptureLog
 from sessions.rewind.needs import Need
 from sessions.rewind.plan import OnConflict, Plan, Report, RewindRecord, Scope
@@ -225,7 +226,7 @@ class Undoer:
             return None
         appended, removed = cut.tail.size or 0, cut.removed.size or 0
         stage = str(self._journal.sidecar / cut.removed.file)
-        if not self._ends_as_left(cut.keep, str(self._journal.sidecar / cut.tail.file), cut.tail.offset, appended):
+        if not self._is_as_left(cut):
             raise ConflictError("the transcript was rewritten by another program since; nothing was changed")
         stays, turned = reader.lines_since(self._path, cut.keep + appended)
         if turned and reversal.on_conflict == "refuse":
@@ -240,12 +241,21 @@ class Undoer:
             parts.append(since)
         return Splice(cut.keep, tuple(parts))
 
-    def _ends_as_left(self, keep: int, stage: str, offset: int, size: int) -> bool:
-        compared = min(size, _COMPARED_BYTES)
+    def _is_as_left(self, cut: Cut) -> bool:
+        """Tell, from the bytes around it, whether the place where the transaction cut is still that place."""
+        appended = cut.tail.size or 0
+        compared = min(appended, _COMPARED_BYTES)
         try:
-            with open(self._path, "rb") as transcript, open(stage, "rb") as staged:
-                transcript.seek(keep + size - compared)
-                staged.seek(offset + size - compared)
+            with (
+                open(self._path, "rb") as transcript,
+                open(self._journal.sidecar / cut.tail.file, "rb") as staged,
+            ):
+                if os.fstat(transcript.fileno()).st_size < cut.keep + appended:
+                    return False
+                if seam_of(transcript, cut.keep) != cut.seam:
+                    return False
+                transcript.seek(cut.keep + appended - compared)
+                staged.seek(cut.tail.offset + appended - compared)
                 return transcript.read(compared) == staged.read(compared)
         except OSError as error:
             raise DataError(f"what the rewind removed cannot be read: {error}") from error
