@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -116,6 +117,7 @@ class Session:
             log=self._log,
             planner=planner,
             foreign=ForeignHistory(place.root, worktree),
+            root_option="" if place.root == paths.default_root() else f" --root {shlex.quote(str(place.root))}",
             shown=self._shown,
         )
         self._undoer = Undoer(
@@ -308,7 +310,7 @@ class Session:
 
     def undo_rewind(
         self,
-        rewind_id: str | None = None,
+        rewind_id: str | Plan | None = None,
         *,
         paths: Iterable[str] | None = None,
         on_conflict: OnConflict = "refuse",
@@ -316,7 +318,8 @@ class Session:
         """Take back the newest rewind not yet taken back.
 
         Args:
-            rewind_id: The rewind that is expected to be the newest.
+            rewind_id: The rewind that is expected to be the newest; or a plan made by ``plan_undo``, which is refused
+                where it no longer describes what is there, and whose own options count.
             paths: Only these files; the conversation stays, and so does the rewind.
             on_conflict: What to do where a turn came since or a file changed: ``refuse``; ``overwrite`` (new messages
             are
@@ -328,14 +331,14 @@ class Session:
         """
         return self._reverse("undo", rewind_id, paths, on_conflict)
 
-    def redo_rewind(self, *, on_conflict: OnConflict = "refuse") -> Report:
-        """Repeat the rewind taken back last, until a new turn or rewind.
+    def redo_rewind(self, plan: Plan | None = None, *, on_conflict: OnConflict = "refuse") -> Report:
+        """Repeat the rewind taken back last, until a new turn or rewind; ``plan``: made by ``plan_undo(redo=True)``.
 
         Raises:
             NothingToUndoError: There is none.
             ConflictError: As for ``undo_rewind``.
         """
-        return self._reverse("redo", None, None, on_conflict)
+        return self._reverse("redo", plan, None, on_conflict)
 
     def plan_undo(
         self,
@@ -356,13 +359,15 @@ class Session:
         return self._undoer.rewinds()
 
     def _reverse(
-        self, kind: str, rewind_id: str | None, paths: Iterable[str] | None, on_conflict: OnConflict
+        self, kind: str, what: str | Plan | None, paths: Iterable[str] | None, on_conflict: OnConflict
     ) -> Report:
         with self._writing():
             self._refuse_open_turn(kind)
             self._take_lock()
+            if isinstance(what, Plan):
+                return self._undoer.run(self._engine, self._undoer.again(what), self, given=what)
             given = tuple(paths) if paths is not None else None
-            reversal = self._undoer.find(kind, rewind_id, on_conflict=on_conflict, paths=given)
+            reversal = self._undoer.find(kind, what, on_conflict=on_conflict, paths=given)
             return self._undoer.run(self._engine, reversal, self)
 
     # -- life ------------------------------------------------------------------------------------------------------

@@ -10,16 +10,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from sessions import clock, files, ids, paths
 from sessions import settings as settings_module
 from sessions.branch import current_branch
 from sessions.errors import AmbiguousError, IncompleteError, NotFoundError, RequestError, SessionsError
-from sessions.session import Place, Session
 from sessions.transcript import reader
 from sessions.transcript.header import header_line
 from sessions.transcript.outline import Finding, Header, Summary
+
+if TYPE_CHECKING:
+    from sessions.session import Place, Session
 
 ListScope = Literal["project", "all"]
 _CHILD_PREFIX = "subagent-"
@@ -110,6 +112,8 @@ class SessionStore:
         line = header_line(directory, created_at=clock.timestamp(now), git_branch=branch)
         transcript = paths.transcript_path(self.root, directory, session_id)
         header = Header(line, 0, directory, clock.timestamp(now), branch)
+        from sessions.session import Place, Session  # noqa: PLC0415 - a list does not pay for it
+
         place = Place(session_id, self.root, transcript, header, line, directory, directory, now, _texts(add_dirs))
         session = Session(place, settings_module.load(self.root), on_close=self._forget)
         with self._open.guard:
@@ -131,6 +135,8 @@ class SessionStore:
             LockedError: Another process writes it.
             IncompleteError: A rewind stopped half-way in it and cannot be finished.
         """
+        from sessions.session import Session  # noqa: PLC0415
+
         with self._open.guard:
             unsaved = (path for path, each in self._open.sessions.items() if each.id == reference)
             transcript = next(unsaved, None) or self.find(reference)
@@ -158,6 +164,8 @@ class SessionStore:
         touches = workdir
         if summary.header is None and paths.project_directory(self.root, os.curdir) == transcript.parent:
             touches = os.path.realpath(os.curdir)
+        from sessions.session import Place  # noqa: PLC0415
+
         return Place(
             _id_of(transcript), self.root, transcript, summary.header, None, workdir, touches, summary.created_at,
             _texts(add_dirs),

@@ -297,7 +297,7 @@ def pair(tmp_path):
     (tmp_path / "source").write_bytes(bytes(range(256)) * 9000)
     source = os.open(tmp_path / "source", os.O_RDONLY)
     target = os.open(tmp_path / "target", os.O_RDWR | os.O_CREAT)
-    yield source, target, lambda: (tmp_path / "target").read_bytes()
+    yield source, target, (tmp_path / "target").read_bytes
     os.close(source)
     os.close(target)
 

@@ -44,16 +44,13 @@ def command(
     options.require_answer(yes=yes, dry_run=dry_run)
     with options.store().open(reference, read_only=dry_run, add_dirs=add_dirs) as session:
         output.warn_findings(session.findings)
-        if dry_run or not yes:
-            plan = session.plan_undo(redo=redo, paths=files or None, on_conflict=on_conflict)
-            if dry_run:
-                reporting.show_plan(plan, as_json=as_json, undo=not redo)
-                return
+        plan = session.plan_undo(redo=redo, paths=files or None, on_conflict=on_conflict)
+        if dry_run:
+            reporting.show_plan(plan, as_json=as_json, undo=not redo)
+            return
+        if not yes:
             question = "Redo the rewind?" if redo else "Undo the rewind?"
             reporting.confirm(plan, question, as_json=as_json, undo=not redo)
         with reporting.interruptible(session, "redo" if redo else "undo"):
-            if redo:
-                report = session.redo_rewind(on_conflict=on_conflict)
-            else:
-                report = session.undo_rewind(paths=files or None, on_conflict=on_conflict)
+            report = session.redo_rewind(plan) if redo else session.undo_rewind(plan)
         reporting.show_report(report, "redone" if redo else "undone", as_json=as_json)

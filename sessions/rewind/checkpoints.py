@@ -11,7 +11,7 @@ from sessions.rewind.edits import status_of
 from sessions.rewind.plan import Checkpoint, Gap, Status, TouchedFile
 from sessions.rewind.timeline import Timeline, TurnRecord
 from sessions.transcript import reader
-from sessions.transcript.outline import ForeignSnapshot, Outline, Prompt
+from sessions.transcript.outline import ForeignSnapshot, Outline
 
 Shown = Callable[[str], str]
 
@@ -30,6 +30,7 @@ def checkpoints(
     gaps: dict[int, list[Gap]] = {}
     for _seq, number, gap in timeline.gaps:
         gaps.setdefault(number, []).append(replace(gap, paths=tuple(shown(path) for path in gap.paths)))
+    snapshots = [snapshot.offset for snapshot in outline.snapshots]
     listed: list[Checkpoint] = []
     for place, prompt in enumerate(outline.prompts):
         last = place + 1 == len(outline.prompts)
@@ -45,7 +46,8 @@ def checkpoints(
             gaps=tuple(gaps.get(turn.turn, ())) if turn else (),
         )
         checkpoint = _with_files(checkpoint, timeline, turn, shown) if turn else checkpoint
-        listed.append(_with_foreign(checkpoint, _between(outline, prompt, end), identify, shown))
+        foreign = outline.snapshots[bisect_left(snapshots, prompt.offset) : bisect_left(snapshots, end)]
+        listed.append(_with_foreign(checkpoint, foreign, identify, shown))
     return listed
 
 
@@ -75,13 +77,6 @@ def _with_foreign(
         known.setdefault(shown(identify(snapshot.path)), status)
     files = tuple(TouchedFile(path, status) for path, status in sorted(known.items()))
     return replace(checkpoint, files=files, insertions=None, deletions=None)
-
-
-def _between(outline: Outline, prompt: Prompt, end: int) -> Sequence[ForeignSnapshot]:
-    if not outline.snapshots:
-        return ()
-    offsets = [snapshot.offset for snapshot in outline.snapshots]
-    return outline.snapshots[bisect_left(offsets, prompt.offset) : bisect_left(offsets, end)]
 
 
 def _any_in(offsets: Sequence[int], start: int, end: int) -> bool:

@@ -75,7 +75,7 @@ class Need:
 
 
 def needs_after(touches: Iterable[Touch], position: Order) -> list[Need]:
-    """Return what every path changed after ``position`` needs to be as it was there, sorted by path.
+    """Return what every path changed after ``position`` needs to be as it was there, by path.
 
     A touch that changed nothing (an edit that only looked) tells what a path was, never what the agent left; a path
     that has only such touches needs nothing, whatever somebody else did to it since.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sessions.errors import ConflictError
+from sessions.errors import ConflictError, StaleError
 from sessions.rewind.plan import Plan
 
 _NAMED = 3
@@ -25,3 +25,16 @@ def refuse_conflicts(plan: Plan) -> None:
             f"{', '.join(doubtful[:_NAMED])}{more}; nothing was changed",
             files=doubtful,
         )
+
+
+def refuse_changed_files(given: Plan, fresh: Plan) -> None:
+    """Refuse a plan whose verdict on a file no longer holds.
+
+    Raises:
+        StaleError: The same plan made now says something else of a file.
+    """
+    before = {(file.path, file.action, file.reason) for file in given.files}
+    after = {(file.path, file.action, file.reason) for file in fresh.files}
+    changed = sorted({path for path, _, _ in before ^ after})
+    if changed:
+        raise StaleError(f"{changed[0]} changed since" + (f", and {len(changed) - 1} more" if len(changed) > 1 else ""))

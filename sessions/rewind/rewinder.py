@@ -19,7 +19,7 @@ from sessions.rewind.log import CaptureLog
 from sessions.rewind.needs import Need, Places, needs_after
 from sessions.rewind.plan import Gap, History, OnConflict, OnRunning, Plan, Report, Scope
 from sessions.rewind.planning import FilesPlan, Planner
-from sessions.rewind.policy import refuse_conflicts
+from sessions.rewind.policy import refuse_changed_files, refuse_conflicts
 from sessions.rewind.targets import Reference, Target, resolve
 from sessions.rewind.timeline import Timeline, Touch
 from sessions.rewind.worktree import Worktree
@@ -55,6 +55,7 @@ class Rewinder:
 
     Args:
         shown: Spells an identity for people.
+        root_option: What a command needs to find the session, for notes that name one; empty for the default root.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class Rewinder:
         path: Path,
         worktree: Worktree,
         *,
+        root_option: str,
         log: CaptureLog,
         planner: Planner,
         foreign: ForeignHistory,
@@ -75,6 +77,7 @@ class Rewinder:
         self._planner = planner
         self._foreign = foreign
         self._shown = shown
+        self._root_option = root_option
         self._followers = Follower(path, deep=False), Follower(path, deep=True)
 
     # -- looking ---------------------------------------------------------------------------------------------------
@@ -236,7 +239,7 @@ class Rewinder:
         )
         notes = []
         if plan.scope == "conversation":
-            command = f"sessions rewind {self._session_id} --scope code --to {plan.to}"
+            command = f"sessions rewind {self._session_id} --scope code --to {plan.to}{self._root_option}"
             notes.append(f"files stay as they are; to take them back: {command}")
         return Report(
             rewind_id=outcome.record.rewind,
@@ -267,7 +270,4 @@ def _compare(given: Plan, fresh: Plan) -> None:
         raise RequestError(f"this plan is for session {given.session_id}")
     if given.scope != "code" and given.basis.transcript != fresh.basis.transcript:
         raise StaleError("the transcript changed since")
-    before = {(file.path, file.action, file.reason) for file in given.files}
-    changed = sorted({path for path, _, _ in before ^ {(file.path, file.action, file.reason) for file in fresh.files}})
-    if changed:
-        raise StaleError(f"{changed[0]} changed since" + (f", and {len(changed) - 1} more" if len(changed) > 1 else ""))
+    refuse_changed_files(given, fresh)

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sessions import clock, ids
-from sessions.errors import ConflictError, DataError, NotFoundError, NothingToUndoError, RequestError
+from sessions.errors import ConflictError, DataError, NotFoundError, NothingToUndoError, RequestError, StaleError
 from sessions.rewind.engine import Engine, Part, Splice
 from sessions.rewind.journal import Cut, Journal, Record, seam_of
 from sessions.rewind.log import CaptureLog
 from sessions.rewind.needs import Need
 from sessions.rewind.plan import OnConflict, Plan, Report, RewindRecord, Scope
 from sessions.rewind.planning import FilesPlan, Planner
-from sessions.rewind.policy import refuse_conflicts
+from sessions.rewind.policy import refuse_changed_files, refuse_conflicts
 from sessions.rewind.states import Image
 from sessions.rewind.timeline import Step, Timeline
 from sessions.rewind.worktree import Worktree
@@ -44,6 +44,12 @@ class Reversal:
     record: Record
     on_conflict: OnConflict
     paths: tuple[str, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Basis:
+    reversal: Reversal
+    files: FilesPlan
 
 
 class Undoer:
@@ -102,6 +108,24 @@ class Undoer:
             raise DataError(f"the record of rewind {step.rewind} cannot be read: {error}") from error
         return Reversal(kind, step, record, on_conflict, tuple(paths) if paths is not None else None)
 
+    def again(self, plan: Plan) -> Reversal:
+        """Find what a plan was made for.
+
+        Raises:
+            RequestError: It is no plan of an undo or redo of this session.
+            StaleError: Another rewind, undo or redo came since.
+        """
+        if not isinstance(plan.basis, _Basis) or plan.session_id != self._session_id:
+            raise RequestError("this plan was not made by plan_undo for this session")
+        planned = plan.basis.reversal
+        try:
+            found = self.find(planned.kind, None, on_conflict=planned.on_conflict, paths=planned.paths)
+        except NothingToUndoError:
+            raise StaleError("it was taken back since") from None
+        if found.step != planned.step:
+            raise StaleError("another rewind, undo or redo came since")
+        return found
+
     def plan(self, reversal: Reversal) -> Plan:
         """Say what an undo or redo would do; changes nothing."""
         files = self._files(reversal)
@@ -119,26 +143,32 @@ class Undoer:
             conflicts=tuple(files.conflicts),
             gaps=(),
             paths=reversal.paths,
-            basis=files,
+            basis=_Basis(reversal, files),
         )
 
-    def run(self, engine: Engine, reversal: Reversal, session: object) -> Report:
+    def run(self, engine: Engine, reversal: Reversal, session: object, *, given: Plan | None = None) -> Report:
         """Carry it out; the caller holds the session's lock.
 
+        Args:
+            given: What was planned before.
+
         Raises:
+            StaleError: The given plan no longer describes what is there.
             ConflictError: A turn came since, or a file changed, and nothing says what to do then; nothing was changed.
             OSError: It failed; everything is as it was.
             IncompleteError: It failed and could not be put back.
         """
         with self._log.locked() as timeline:
             plan = self.plan(reversal)
+            if given is not None:
+                refuse_changed_files(given, plan)
             refuse_conflicts(plan)
             splice = None
             if reversal.paths is None:
                 _refuse_new_turn(timeline, reversal)
                 splice = self._splice(reversal)
-            assert isinstance(plan.basis, FilesPlan)
-            outcome = engine.run(self._draft(reversal, plan.basis), splice)
+            assert isinstance(plan.basis, _Basis)
+            outcome = engine.run(self._draft(reversal, plan.basis.files), splice)
         left = {self._shown(path) for path in outcome.left}
         return Report(
             rewind_id=outcome.record.rewind,

@@ -262,6 +262,7 @@ class Follower:
         self._found = Scan(deep=deep)
         self._offset = 0
         self._anchor = b""  # the bytes in front of the offset
+        self._ended = True  # no complete line without newline was taken in, which may yet become another line
 
     @property
     def started(self) -> bool:
@@ -277,7 +278,8 @@ class Follower:
             return Outline(self.path, 0, 0)
         if self._outline is not None and (self._outline.inode, self._outline.size) == (status.st_ino, status.st_size):
             return self._outline
-        if self._outline is None or self._outline.inode != status.st_ino or status.st_size < self._outline.size:
+        known = self._outline
+        if known is None or known.inode != status.st_ino or status.st_size < known.size or not self._ended:
             self._restart()
         try:
             self._outline = self._go_on()
@@ -288,6 +290,7 @@ class Follower:
 
     def _restart(self) -> None:
         self._outline = None
+        self._ended = True
         self._found = Scan(deep=self._deep)
         self._offset = 0
         self._anchor = b""
@@ -307,6 +310,7 @@ class Follower:
                     if entry.kind is Kind.OPAQUE:
                         torn.append(torn_finding(line, offset))
                         return found.outline(self.path, offset + len(line), inode, torn)
+                    self._ended = False
                 elif is_assistant(line) is not None and not (deep and (_COMPACT in line or _FILES in line)):
                     found.pass_over()
                     offset += len(line)

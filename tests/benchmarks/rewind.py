@@ -44,11 +44,10 @@ def build(root: Path, workdir: Path, size_mb: int) -> tuple[str, Path]:
         while transcript.tell() < size_mb * MB:
             transcript.write(turn.replace(b"%s", b"%08d" % number))
             number += 1
-    with store.open(session.id) as session:
-        with session.begin_turn("the last prompt") as last:
-            with last.edit("a.py"):
-                (workdir / "a.py").write_text("after\n")
-            session.append(assistant_message("done"))
+    with store.open(session.id) as session, session.begin_turn("the last prompt") as last:
+        with last.edit("a.py"):
+            (workdir / "a.py").write_text("after\n")
+        session.append(assistant_message("done"))
     return session.id, path
 
 

@@ -142,11 +142,24 @@ def message(message_id: str, role: str, *blocks: dict[str, object]) -> bytes:
     return codec.dumps(record) + b"\n"
 
 
-WORDS = (
-    'def total(self): "compare" return sum(1234, x) # 2026-03-01 naïve 用户\n import json; the order of lines'.split(
-        " "
-    )
-)
+WORDS = [
+    "def",
+    "total(self):",
+    '"compare"',
+    "return",
+    "sum(1234,",
+    "x)",
+    "#",
+    "2026-03-01",
+    "naïve",
+    "用户\n",
+    "import",
+    "json;",
+    "the",
+    "order",
+    "of",
+    "lines",
+]
 
 
 def words(chance: random.Random, count: int) -> str:

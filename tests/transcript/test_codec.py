@@ -4,6 +4,7 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from sessions.transcript import codec
 from sessions.transcript.entry import Kind
 

@@ -4,11 +4,12 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from transcript_shorthand import Naive, names, script
+
 from sessions.errors import NotFoundError, RequestError
 from sessions.transcript import codec, collapse, turns
 from sessions.transcript.cut import cut_before
 from sessions.transcript.entry import Kind
-from transcript_shorthand import Naive, names, script
 
 
 def entries(words):
@@ -153,7 +154,35 @@ def test_compacting_twice_with_nothing_between_lets_the_second_summary_rule():
 
 
 WORDS = st.sampled_from(
-    "H u1 u2 u3 a1 a2 a3 a1=more c1 c2@9 c3@2 c4>a1 c5>u2 k1 m1 h1 b1 n1 f1 R:u1 R:u2 R:a1 T:t T:s x o e".split()
+    [
+        "H",
+        "u1",
+        "u2",
+        "u3",
+        "a1",
+        "a2",
+        "a3",
+        "a1=more",
+        "c1",
+        "c2@9",
+        "c3@2",
+        "c4>a1",
+        "c5>u2",
+        "k1",
+        "m1",
+        "h1",
+        "b1",
+        "n1",
+        "f1",
+        "R:u1",
+        "R:u2",
+        "R:a1",
+        "T:t",
+        "T:s",
+        "x",
+        "o",
+        "e",
+    ]
 )
 SCRIPTS = st.lists(WORDS, max_size=25).map(" ".join)
 

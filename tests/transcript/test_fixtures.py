@@ -3,9 +3,10 @@ import subprocess
 import sys
 
 import pytest
+from transcript_shorthand import Naive
+
 from sessions.transcript import codec, reader
 from sessions.transcript.entry import Kind
-from transcript_shorthand import Naive
 
 
 def short(entries):

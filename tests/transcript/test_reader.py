@@ -10,11 +10,39 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sessions.transcript import codec, collapse, lines, reader, titles
 from transcript_shorthand import Naive, dump, line, names, script
 
-WORDS = st.sampled_from("H u1 u2 u3 u1=again a1 a2 a3 a1=more c1 c2@9 c3@2 k1 m1 h1 b1 n1 f1 f2 T:t T:s x o e".split())
-RARE = st.sampled_from("c4>a1 c5>u2 R:u1 R:u2 R:a1 R:nobody".split())
+from sessions.transcript import codec, collapse, lines, reader, titles
+
+WORDS = st.sampled_from(
+    [
+        "H",
+        "u1",
+        "u2",
+        "u3",
+        "u1=again",
+        "a1",
+        "a2",
+        "a3",
+        "a1=more",
+        "c1",
+        "c2@9",
+        "c3@2",
+        "k1",
+        "m1",
+        "h1",
+        "b1",
+        "n1",
+        "f1",
+        "f2",
+        "T:t",
+        "T:s",
+        "x",
+        "o",
+        "e",
+    ]
+)
+RARE = st.sampled_from(["c4>a1", "c5>u2", "R:u1", "R:u2", "R:a1", "R:nobody"])
 SCRIPTS = st.one_of(st.lists(WORDS, max_size=25), st.lists(st.one_of(WORDS, WORDS, RARE), max_size=25)).map(" ".join)
 ENDS = st.sampled_from(
     [b"", b"torn", b"\0\0\0", b'{"timestamp":"2026', line("u9"), line("a9"), line("c9"), line("T:end"), line("R:u1")]

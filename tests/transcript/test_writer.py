@@ -6,12 +6,13 @@ import stat
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from transcript_crash import die_at, failing
+from transcript_shorthand import line, names, script
+
 from sessions import files
 from sessions.errors import RequestError
 from sessions.transcript import reader
 from sessions.transcript.writer import Writer
-from transcript_crash import die_at, failing
-from transcript_shorthand import line, names, script
 
 HEADER = line("H")
 WINDOW = 64 * 1024
