@@ -24,7 +24,7 @@ from sessions.locks import FileLock, HeldError
 from sessions.rewind.audit import audit
 from sessions.rewind.checkpoints import checkpoints
 from sessions.rewind.edits import Recorder
-from sessions.rewind.engine import Engine
+from sessions.rewind.engine import Engine, Outcome
 from sessions.rewind.foreign import ForeignHistory
 from sessions.rewind.journal import Journal
 from sessions.rewind.log import CaptureLog
@@ -447,6 +447,8 @@ class Session:
 
     def _take_lock(self) -> None:
         if self._lock.held:
+            if self._journal.intent.exists():
+                self._recover()
             return
         self._acquire()
         try:
@@ -467,13 +469,14 @@ class Session:
                 raise LockedError(self.id, held.pid, held.command) from None
 
     def _recover(self) -> None:
-        if self._journal.intent.exists() or (self._journal.sidecar / "undo").exists():
+        """Finish or take back what a crash, or an error that could not be mended at once, left; sweep temporaries."""
+        if set(os.listdir(self._lock.path.parent)) - {"lock"}:
             with self._log.locked():
                 outcome = self._engine.recover()
+                with contextlib.suppress(OSError):  # leftovers are no reason to keep anybody out
+                    self._payloads.sweep()
             if outcome is not None:
-                self._notes.append(
-                    Finding("unfinished_rewind", f"rewind {outcome.record.rewind}", _recovered(outcome.left))
-                )
+                self._notes.append(Finding("unfinished_rewind", f"rewind {outcome.record.rewind}", _recovered(outcome)))
         self._writer.sweep()
 
     def _give_lock_back(self) -> None:
@@ -502,7 +505,6 @@ class Session:
         return paths.shown(path, self._worktree.workdir) if self._worktree.workdir else path
 
 
-def _recovered(left: Sequence[str]) -> str:
-    if not left:
-        return "finished"
-    return f"finished, but edited meanwhile and left alone: {', '.join(left)}"
+def _recovered(outcome: Outcome) -> str:
+    done = "taken back" if outcome.put_back else "finished"
+    return f"{done}, but edited meanwhile and left alone: {', '.join(outcome.left)}" if outcome.left else done
