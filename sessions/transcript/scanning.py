@@ -81,19 +81,19 @@ class Scan:
         Raises:
             NeedsEveryLineError: Something is hidden, or a compact message keeps a part of the view.
         """
-        if entry.kind is Kind.ROLLBACK or (self.deep and entry.after is not None and entry.is_compact):
+        if entry.kind is Kind.ROLLBACK:
             raise NeedsEveryLineError
         if entry.kind is not Kind.MESSAGE:
             return
-        if entry.is_compact:
+        if b'"comp' in entry.raw and entry.is_compact:
             if self.deep:
                 self._pass_compact(entry, offset)
             return
         self._last_compact = None
-        if turns.is_prompt(entry) and entry.id is not None:
-            self.in_view.add(entry.id)
-            if entry.id not in self.prompts:
-                self.prompts[entry.id] = prompt_of(entry, offset, end)
+        if turns.is_prompt(entry) and (name := entry.id) is not None:
+            self.in_view.add(name)
+            if name not in self.prompts:
+                self.prompts[name] = prompt_of(entry, offset, end)
 
     def pass_over(self) -> None:
         """Take in that an assistant message without a summary was passed over."""
@@ -135,6 +135,8 @@ class Scan:
             self.findings.append(opaque_finding(entry.raw, offset))
 
     def _pass_compact(self, entry: Entry, offset: int) -> None:
+        if entry.after is not None:
+            raise NeedsEveryLineError
         if self._last_compact is None:
             self.compactions.append(offset)
             self._last_compact = entry
@@ -304,25 +306,33 @@ class Follower:
             if file.read(len(self._anchor)) != self._anchor:
                 self._restart()
                 return self._go_on()
+            last, passed = self._anchor, False
             for line in file:
+                if (
+                    line[-1] == 10
+                    and is_assistant(line) is not None
+                    and not (deep and (_COMPACT in line or _FILES in line))
+                ):
+                    offset += len(line)
+                    last, passed = line, True
+                    continue
+                if passed:
+                    found.pass_over()
+                    passed = False
+                entry = codec.decode(line[:-1] if line[-1] == 10 else line)
                 if line[-1] != 10:  # an unended line is looked at whole, now and when it has grown
-                    entry = codec.decode(line)
                     if entry.kind is Kind.OPAQUE:
                         torn.append(torn_finding(line, offset))
-                        return found.outline(self.path, offset + len(line), inode, torn)
+                        break
                     self._ended = False
-                elif is_assistant(line) is not None and not (deep and (_COMPACT in line or _FILES in line)):
-                    found.pass_over()
-                    offset += len(line)
-                    self._offset, self._anchor = offset, line[-ANCHOR_BYTES:]
-                    continue
-                else:
-                    entry = codec.decode(line[:-1])
                 found.note(entry, offset, offset + len(line))
                 found.pass_message(entry, offset, offset + len(line))
                 offset += len(line)
-                self._offset, self._anchor = offset, line[-ANCHOR_BYTES:]
-        return found.outline(self.path, offset, inode, torn)
+                last = line
+        if passed:
+            found.pass_over()
+        self._offset, self._anchor = offset, last[-ANCHOR_BYTES:]
+        return found.outline(self.path, offset + len(line) if torn else offset, inode, torn)
 
 
 def _scan_every_line(path: Path, *, deep: bool) -> Outline:
