@@ -7,7 +7,6 @@ to ``close``. The lock in the process (``_guard``) makes it usable from several 
 from __future__ import annotations
 
 import contextlib
-import os
 import shlex
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,10 +16,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from sessions import files, paths
+from sessions import paths
 from sessions.compaction import Compaction, compact
-from sessions.errors import BusyError, ConflictError, LockedError, RequestError
-from sessions.locks import FileLock, HeldError
+from sessions.errors import BusyError, ConflictError, RequestError
+from sessions.ownership import Ownership
 from sessions.rewind.audit import audit
 from sessions.rewind.checkpoints import checkpoints
 from sessions.rewind.edits import Recorder
@@ -101,7 +100,7 @@ class Session:
         if settings.damage is not None:
             self._notes.append(Finding("settings", settings.damage, "the defaults are used"))
         sidecar = paths.sidecar(self.path)
-        self._lock = FileLock(sidecar / "lock")
+        self._ownership = Ownership(sidecar)
         self._writer = Writer(self.path, sidecar=sidecar, session_id=self.id, header=place.new_header)
         worktree = Worktree(place.touches, place.add_dirs, store=place.root)
         self._log = CaptureLog(sidecar)
@@ -392,7 +391,7 @@ class Session:
                     self._turn.end()
             finally:
                 self._closed = True
-                self._give_lock_back()
+                self._ownership.give_back()
                 self._on_close(self)
 
     @contextlib.contextmanager
@@ -407,7 +406,7 @@ class Session:
             self._take_lock()
             yield
             self._closed = True
-            self._lock.release()
+            self._ownership.give_up()
             self._on_close(self)
 
     def check(self) -> list[Finding]:
@@ -446,25 +445,8 @@ class Session:
         self._pending_title = None
 
     def _take_lock(self) -> None:
-        if self._lock.held:
-            return
-        self._acquire()
-        try:
-            self._lock.sign()
-            self._recover()
-        except BaseException:
-            self._lock.release()
-            raise
-
-    def _acquire(self) -> None:
-        while True:
-            files.make_directory(self._lock.path.parent)
-            try:
-                return self._lock.acquire()
-            except FileNotFoundError:
-                continue  # its last owner removed the empty sidecar in between
-            except HeldError as held:
-                raise LockedError(self.id, held.pid, held.command) from None
+        if not self._ownership.held:
+            self._ownership.take(self.id, then=self._recover)
 
     def _recover(self) -> None:
         if self._journal.intent.exists() or (self._journal.sidecar / "undo").exists():
@@ -475,19 +457,6 @@ class Session:
                     Finding("unfinished_rewind", f"rewind {outcome.record.rewind}", _recovered(outcome.left))
                 )
         self._writer.sweep()
-
-    def _give_lock_back(self) -> None:
-        if not self._lock.held:
-            return
-        sidecar = self._lock.path.parent
-        left = set(os.listdir(sidecar)) - {"lock", "captures.lock"}
-        if not left:
-            with contextlib.suppress(OSError):
-                os.unlink(sidecar / "captures.lock")
-        self._lock.release(unlink=not left)
-        if not left:
-            with contextlib.suppress(OSError):
-                os.rmdir(sidecar)
 
     def _refuse_open_turn(self, what: str) -> None:
         if self._turn is not None:
