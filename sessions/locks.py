@@ -82,8 +82,9 @@ class FileLock:
         """Write who holds the lock into the file, for the message others get."""
         if self._fd is not None:
             text = json.dumps({"pid": os.getpid(), "command": _command(), "host": socket.gethostname()}).encode()
-            os.pwrite(self._fd, text, 0)
-            os.ftruncate(self._fd, len(text))
+            with contextlib.suppress(OSError):  # a full disk is no reason to keep anybody out
+                os.pwrite(self._fd, text, 0)
+                os.ftruncate(self._fd, len(text))
 
     def release(self, *, unlink: bool = False) -> None:
         """Give the lock back; with ``unlink`` remove its file first. Without the lock: nothing happens."""
@@ -94,6 +95,8 @@ class FileLock:
         if unlink:
             with contextlib.suppress(OSError):
                 os.unlink(self.path)
+        with contextlib.suppress(OSError):  # closing is not enough while a child just forked still has the descriptor
+            fcntl.flock(fd, fcntl.LOCK_UN)
         os.close(fd)
 
     def abandon(self) -> None:

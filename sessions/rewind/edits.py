@@ -6,6 +6,7 @@ can be restored; between the edit and ``end_edit``, a touch without an *after*, 
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -19,7 +20,7 @@ from sessions.rewind.payloads import Payloads
 from sessions.rewind.plan import Status
 from sessions.rewind.states import Absent, Content, Directory, FileState, Image, Link, OverLimit, Unreadable, same
 from sessions.rewind.timeline import Timeline, Touch, TurnRecord
-from sessions.rewind.worktree import Identity, OutsideError, Worktree
+from sessions.rewind.worktree import Identity, OutsideError, ReadFailedError, Worktree
 
 Record = dict[str, object]
 _COUNTED_BYTES = 2 << 20
@@ -103,12 +104,11 @@ class Recorder:
 
         Raises:
             ConflictError: The turn was removed by a rewind meanwhile; nothing was recorded.
+            OSError: Not all could be recorded; the end of the turn tries again.
         """
         with self._log.locked() as timeline:
             if edit not in self._edits:
                 return
-            self._edits.remove(edit)
-            self._open.subtract(edit.paths.keys())
             refuse_removed(timeline, turn)
             self._last_number = None
             records: list[Record] = []
@@ -119,6 +119,8 @@ class Recorder:
             after = [self._after(timeline, turn, edit, path) for path in edit.paths]
             if after:
                 self._log.append(after, sync=False)
+            self._edits.remove(edit)  # what fails before is tried again at the end of the turn
+            self._open.subtract(edit.paths.keys())
 
     def gap(self, turn: TurnRecord, kind: str, paths: Iterable[str]) -> None:
         """Record that something was done that cannot be captured.
@@ -210,11 +212,19 @@ class Recorder:
         if not isinstance(state, OverLimit) or state.size > self._limit_bytes:
             return Image(state)
         self._payloads.open_turn(turn.turn, {"message_id": turn.message_id, "run_id": turn.run_id})
-        try:
-            with self._worktree.reading(path) as fd:
+        with contextlib.ExitStack() as stack:
+            try:
+                fd = stack.enter_context(self._worktree.reading(path))
+            except FileNotFoundError:
+                return Image(Absent())
+            except OutsideError:
+                return Image(Unreadable("a link or file stands where its directory was"))
+            except OSError as error:
+                return Image(Unreadable(error.strerror or str(error)))
+            try:
                 return self._payloads.store(turn.turn, name, fd, durable=durable)
-        except OutsideError:
-            return Image(Unreadable("a link or file stands where its directory was"))
+            except ReadFailedError as error:
+                return Image(Unreadable(error.strerror or str(error)))
 
     def _refuse(self, turn: TurnRecord, edit: OpenEdit, kind: str, path: str, records: list[Record]) -> None:
         edit.gaps.append((kind, path))

@@ -76,6 +76,10 @@ class OutsideError(Exception):
     """A path lies outside what may be touched, or a link stands where a directory was."""
 
 
+class ReadFailedError(OSError):
+    """A file could be opened and not be read: the trouble is with it, not with what is made of it."""
+
+
 class Worktree:
     """The directories a session may touch.
 
@@ -302,14 +306,25 @@ def read_content(fd: int, copy_to: int | None = None) -> Content:
     """Read an open regular file to its end, in bounded memory, and copy what was read to ``copy_to``.
 
     The digest and the size are of the very bytes copied, also while somebody writes to the file.
+
+    Raises:
+        ReadFailedError: It cannot be read.
+        OSError: It cannot be copied.
     """
     digest, size = hashlib.sha256(), 0
-    while chunk := os.read(fd, CHUNK_BYTES):
+    while chunk := _read(fd):
         digest.update(chunk)
         size += len(chunk)
         if copy_to is not None:
             files.write_all(copy_to, chunk)
     return Content(digest.hexdigest(), size, stat.S_IMODE(os.fstat(fd).st_mode))
+
+
+def _read(fd: int) -> bytes:
+    try:
+        return os.read(fd, CHUNK_BYTES)
+    except OSError as error:
+        raise ReadFailedError(error.errno, error.strerror) from error
 
 
 def _remove(directory: int, name: str) -> None:

@@ -3,7 +3,7 @@
 import contextlib
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 CHANGES = (
     "write", "fsync", "rename", "unlink", "mkdir", "rmdir", "link", "symlink", "copy_file_range", "sendfile", "open",
@@ -13,19 +13,25 @@ CHANGES = (
 
 
 @contextlib.contextmanager
-def at_call(number: int, what_happens: Callable[[str], object]) -> Iterator[list[str]]:
+def at_call(
+    number: int, what_happens: Callable[[str], object], *, once: bool = True, names: Sequence[str] = CHANGES
+) -> Iterator[list[str]]:
     """Let something happen at the ``number``-th counted call, from 1; a write is half done by then.
+
+    Args:
+        once: Only there; else at every call from there on.
+        names: Which calls are counted.
 
     Yields:
         The names of the calls so far, in order.
     """
-    originals = {name: getattr(os, name) for name in CHANGES}
+    originals = {name: getattr(os, name) for name in names}
     made: list[str] = []
 
     def counted(name: str, original):
         def call(*args, **options):
             made.append(name)
-            if len(made) == number:
+            if len(made) == number or (len(made) > number and not once):
                 if name == "write":
                     original(args[0], bytes(args[1])[: len(args[1]) // 2])
                 what_happens(name)
@@ -66,3 +72,14 @@ def killed_at(number: int, work: Callable[[], object]) -> bool:
         return True
     assert os.waitstatus_to_exitcode(ended) == 0, "the child failed"
     return False
+
+
+@contextlib.contextmanager
+def failing(number: int, error: int, *, once: bool = True, names: Sequence[str] = CHANGES) -> Iterator[list[str]]:
+    """Let the ``number``-th counted call fail with an errno, or with ``once=False`` every one from there on."""
+
+    def fail(_name: str) -> None:
+        raise OSError(error, os.strerror(error))
+
+    with at_call(number, fail, once=once, names=names) as made:
+        yield made

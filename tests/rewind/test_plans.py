@@ -1,0 +1,204 @@
+"""A plan changes nothing and says everything; one that no longer holds is refused."""
+
+import os
+
+import pytest
+from agent import Agent, make, tree, verdicts
+
+from sessions import AmbiguousError, NotFoundError, RequestError, StaleError, assistant_message
+
+
+@pytest.fixture
+def worked(agent):
+    make(agent.project / "f", "one\ntwo\nthree\n")
+    agent.turn("one")
+    agent.turn("two", {"f": "one\n2\nthree\nfour\n", "g": "made\n"})
+    agent.turn("three")
+    return agent
+
+
+def _everything(agent):
+    times = {}
+    for top in (agent.root, agent.project):
+        for parent, _, names in os.walk(top):
+            for name in names:
+                times[os.path.join(parent, name)] = os.lstat(os.path.join(parent, name)).st_mtime_ns
+    return tree(agent.root), tree(agent.project), times
+
+
+def test_a_plan_changes_no_byte_and_no_time(worked):
+    before = _everything(worked)
+    for scope in ("both", "conversation", "code"):
+        for on_conflict in ("overwrite", "keep", "refuse"):
+            worked.session.plan_rewind(2, scope=scope, on_conflict=on_conflict)
+    assert _everything(worked) == before
+
+
+def test_a_plan_says_what_will_be(worked):
+    plan = worked.session.plan_rewind(2)
+    assert plan.to_json() == {
+        "rewind_id": None,
+        "session": worked.session.id,
+        "removed_messages": 4,
+        "files": [
+            {"path": "f", "action": "restore", "reason": None, "by": "agent"},
+            {"path": "g", "action": "delete", "reason": None, "by": "agent"},
+        ],
+        "conflicts": [],
+        "cancelled": [],
+        "gaps": [],
+        "prompt": "two",
+        "partial": False,
+        "dry_run": True,
+    }
+    assert [(file.insertions, file.deletions) for file in plan.files] == [(1, 2), (0, 1)]
+    assert plan.changes_files
+    report = worked.session.rewind(plan)
+    assert report.to_json() == plan.to_json() | {"rewind_id": report.rewind_id, "dry_run": False}
+
+
+def test_the_options_of_a_plan_count_and_not_those_given_with_it(worked):
+    make(worked.project / "f", "by hand")
+    plan = worked.session.plan_rewind(2, scope="code", on_conflict="keep")
+    report = worked.session.rewind(plan, scope="both", on_conflict="refuse")
+    assert verdicts(report) == {"f": ("skip", "conflict"), "g": ("delete", None)}
+    assert len(worked.session.checkpoints()) == 3
+
+
+STALE = {
+    "a message came": lambda agent: agent.session.append(assistant_message("more")),
+    "a turn came": lambda agent: agent.turn("four"),
+    "a file of the plan was changed": lambda agent: make(agent.project / "f", "by hand"),
+    "a file of the plan was deleted": lambda agent: make(agent.project / "g", None),
+    "a file of the plan is as it was": lambda agent: make(agent.project / "f", "one\ntwo\nthree\n"),
+    "another rewind came": lambda agent: agent.session.rewind(3),
+}
+
+
+@pytest.mark.parametrize("restart", [False, True], ids=["same process", "restarted"])
+@pytest.mark.parametrize("change", STALE.values(), ids=STALE.keys())
+def test_a_plan_that_no_longer_holds_is_refused_and_nothing_changes(worked, change, restart):
+    plan = worked.session.plan_rewind(2)
+    change(worked)
+    if restart:
+        worked.reopen()
+    before = worked.files, worked.transcript
+    with pytest.raises(StaleError) as stale:
+        worked.session.rewind(plan)
+    assert stale.value.exit_code == 5
+    assert "plan again" in str(stale.value)
+    assert (worked.files, worked.transcript) == before
+    worked.session.rewind(worked.session.plan_rewind(2))
+
+
+def test_a_plan_of_code_alone_does_not_mind_messages(worked):
+    plan = worked.session.plan_rewind(2, scope="code")
+    worked.session.append(assistant_message("more"))
+    worked.session.rewind(plan)
+    assert set(worked.files) == {"f"}
+
+
+def test_a_plan_of_the_conversation_alone_does_not_mind_files(worked):
+    plan = worked.session.plan_rewind(2, scope="conversation")
+    make(worked.project / "f", "by hand")
+    worked.session.rewind(plan)
+    assert len(worked.session.checkpoints()) == 1
+
+
+def test_a_file_the_plan_does_not_name_may_change(worked):
+    plan = worked.session.plan_rewind(2)
+    make(worked.project / "other", "by hand")
+    worked.session.rewind(plan)
+    assert set(worked.files) == {"f", "other"}
+
+
+def test_a_plan_for_another_session_is_refused(worked, store, project):
+    other = Agent(store.root, project)
+    other.turn("one")
+    with pytest.raises(RequestError):
+        other.session.rewind(worked.session.plan_rewind(1))
+    other.close()
+
+
+def test_a_target_can_be_named_in_every_way(worked):
+    checkpoint = worked.session.checkpoints()[1]
+    for to in (2, checkpoint, checkpoint.id, checkpoint.id[:-3], "2"):
+        plan = worked.session.plan_rewind(to)
+        assert (plan.to, plan.index) == (checkpoint.id, 2)
+
+
+@pytest.mark.parametrize("to", [0, -1, 4, 10**9, "4", "msg-nobody", "two", "-1"])
+def test_a_target_that_is_not_there_is_an_error_that_says_how_many_there_are(worked, to):
+    with pytest.raises(NotFoundError, match="3 checkpoints") as missing:
+        worked.session.plan_rewind(to)
+    assert missing.value.exit_code == 3
+
+
+def test_the_beginning_of_several_ids_is_ambiguous(worked):
+    with pytest.raises(AmbiguousError) as several:
+        worked.session.plan_rewind("msg-")
+    assert len(several.value.details["candidates"]) == 3
+
+
+def test_an_empty_target_is_no_target(worked):
+    with pytest.raises(RequestError):
+        worked.session.plan_rewind("")
+
+
+def test_what_comes_later_says_so(worked):
+    for history in ("fork", "hide"):
+        with pytest.raises(RequestError, match="not available"):
+            worked.session.plan_rewind(2, history=history)
+
+
+def test_a_session_without_a_prompt_has_nowhere_to_go(agent):
+    for work in (agent.session.plan_rewind, agent.session.rewind):
+        with pytest.raises(NotFoundError, match="no checkpoint"):
+            work(1)
+    assert agent.session.checkpoints() == []
+    agent.session.close()
+    assert not agent.root.exists() or list(agent.root.rglob("*.ckpt")) == []
+
+
+def test_lines_are_counted_both_ways_for_an_undo(worked):
+    worked.session.rewind(2)
+    plan = worked.session.plan_undo()
+    assert [(file.path, file.insertions, file.deletions) for file in plan.files] == [("f", 2, 1), ("g", 1, 0)]
+
+
+def test_a_file_that_changes_while_the_rewind_looks_is_refused_and_nothing_changes(worked, monkeypatch):
+    from sessions.rewind.payloads import Payloads
+
+    real = Payloads.intact
+
+    def intact(self, image):
+        make(worked.project / "f", "in between")
+        return real(self, image)
+
+    transcript = worked.transcript
+    monkeypatch.setattr(Payloads, "intact", intact)
+    with pytest.raises(StaleError):
+        worked.session.rewind(2)
+    assert worked.transcript == transcript
+    assert (worked.project / "f").read_text() == "in between"
+    assert (worked.project / "g").exists()
+
+
+def test_a_file_that_changes_after_the_commit_is_left_alone_and_said(worked, monkeypatch):
+    from sessions.rewind.journal import Journal
+
+    real = Journal.commit
+
+    def commit(self, record):
+        real(self, record)
+        make(worked.project / "f", "in between")
+
+    monkeypatch.setattr(Journal, "commit", commit)
+    report = worked.session.rewind(2)
+    assert verdicts(report) == {"f": ("skip", "conflict"), "g": ("delete", None)}
+    assert report.partial
+    assert (worked.project / "f").read_text() == "in between"
+    monkeypatch.undo()
+    worked.session.undo_rewind()
+    assert (worked.project / "f").read_text() == "in between"
+    assert (worked.project / "g").read_text() == "made\n"

@@ -1,0 +1,296 @@
+"""Making, finding, listing, checking and deleting sessions."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from sessions import AmbiguousError, NotFoundError, RequestError, SessionStore, assistant_message, user_message
+
+
+def _session(store, project, prompt="hello", title=None):
+    with store.create(project) as session:
+        session.append(user_message(prompt))
+        if title is not None:
+            session.set_title(title)
+    return session
+
+
+def _touch(session, second: int) -> None:
+    os.utime(session.path, ns=(second * 10**9, second * 10**9))
+
+
+# -- finding -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_session_is_found_by_id_prefix_and_title(store, project):
+    session = _session(store, project, title="Fix the parser")
+    _session(store, project)
+    for reference in (session.id, session.id[:20], "Fix the parser"):
+        with store.open(reference) as found:
+            assert found.id == session.id
+
+
+def test_an_id_wins_over_a_prefix_and_a_prefix_over_a_title(store, project):
+    first, second = _session(store, project), _session(store, project)
+    titled = _session(store, project, title=second.id[:30])
+    longer = first.path.rename(first.path.with_name(f"{second.id}-longer.jsonl"))
+    assert store.find(second.id) == second.path
+    assert store.find(f"{second.id}-l") == longer
+    longer.unlink()
+    assert store.find(second.id[:30]) == second.path
+    second.path.unlink()
+    assert store.find(second.id[:30]) == titled.path
+
+
+def test_two_sessions_with_one_title_are_both_offered_and_neither_is_opened(store, project):
+    sessions = [_session(store, project, title="Same") for _each in range(2)]
+    with pytest.raises(AmbiguousError) as several:
+        store.open("Same")
+    assert sorted(several.value.details["candidates"]) == sorted(session.id for session in sessions)
+    assert several.value.exit_code == 3
+
+
+def test_the_beginning_of_two_ids_is_ambiguous(store, project):
+    session = _session(store, project)
+    os.link(session.path, session.path.with_name(f"{session.id[:8]}-other.jsonl"))
+    with pytest.raises(AmbiguousError):
+        store.open(session.id[:8])
+
+
+@pytest.mark.parametrize(
+    "reference", ["nothing", "../x", "a/b", "x" * 300, "a\0b", "/etc/passwd", "..", ".", "*", "\ud83d"]
+)
+def test_what_is_not_a_session_is_not_found_and_nothing_is_made(store, project, reference):
+    _session(store, project)
+    before = sorted(map(str, store.root.rglob("*")))
+    for work in (store.open, store.delete, store.check):
+        with pytest.raises(NotFoundError):
+            work(reference)
+    assert sorted(map(str, store.root.rglob("*"))) == before
+
+
+def test_an_empty_reference_is_none(store, project):
+    _session(store, project)
+    with pytest.raises(RequestError):
+        store.open("")
+
+
+def test_a_store_returns_the_session_it_has_open(store, project):
+    session = store.create(project)
+    assert store.open(session.id) is session
+    session.append(user_message("hello"))
+    assert store.open(session.id) is session
+    assert store.open(session.id, read_only=True) is session
+    session.close()
+    with store.open(session.id) as again:
+        assert again is not session
+
+
+def test_a_reader_does_not_stand_in_the_way_of_a_writer(store, project):
+    session = _session(store, project)
+    reading = store.open(session.id, read_only=True)
+    with store.open(session.id) as writing:
+        assert writing is not reading
+        writing.append(assistant_message("more"))
+        assert len(reading.messages) == 2
+
+
+# -- listing -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_one_touched_last_comes_first(store, project):
+    sessions = [_session(store, project, prompt=f"prompt {number}") for number in range(3)]
+    for second, session in zip((2, 3, 1), sessions, strict=True):
+        _touch(session, second)
+    assert [row.first_prompt for row in store.list(project)] == ["prompt 1", "prompt 0", "prompt 2"]
+    assert [row.id for row in store.list(project, limit=1)] == [sessions[1].id]
+    assert store.latest(project).id == sessions[1].id
+
+
+def test_an_empty_store_lists_nothing(store, project):
+    assert store.list(project) == store.list(scope="all") == store.check() == []
+    assert store.latest(project) is None
+
+
+def test_projects_whose_names_collide_do_not_show_each_others_sessions(store, tmp_path):
+    first, second = tmp_path / "a-b" / "c", tmp_path / "a" / "b-c"
+    for directory in (first, second):
+        directory.mkdir(parents=True)
+    one, two = _session(store, first), _session(store, second)
+    assert one.path.parent == two.path.parent
+    assert [row.id for row in store.list(first)] == [one.id]
+    assert [row.id for row in store.list(second)] == [two.id]
+    assert {row.id for row in store.list(scope="all")} == {one.id, two.id}
+
+
+def test_a_project_is_the_same_through_a_link(store, project, tmp_path):
+    session = _session(store, project)
+    (tmp_path / "way").symlink_to(project)
+    assert [row.id for row in store.list(tmp_path / "way")] == [session.id]
+
+
+def test_a_headerless_file_belongs_to_the_project_of_its_directory(store, project):
+    session = _session(store, project)
+    session.path.write_bytes(session.path.read_bytes().split(b"\n", 1)[1])
+    (row,) = store.list(project)
+    assert (row.id, row.workdir) == (session.id, None)
+    assert store.list(scope="all")[0].to_json()["workdir"] is None
+
+
+def test_search_looks_at_title_id_branch_and_first_prompt(store, project):
+    session = _session(store, project, prompt="Mend the Parser", title="Titel")
+    for wanted in ("parser", "TITEL", session.id[3:9]):
+        assert [row.id for row in store.list(project, search=wanted)] == [session.id]
+    assert store.list(project, search="nothing of it") == []
+
+
+def test_a_row_says_what_list_prints(store, project):
+    session = _session(store, project, prompt="hello")
+    (row,) = store.list(project)
+    assert set(row.to_json()) == {
+        "id", "title", "workdir", "git_branch", "created_at", "last_active_at", "total_tokens", "first_prompt", "path",
+        "forked_from",
+    }  # fmt: skip
+    assert row.to_json()["workdir"] == str(project)
+    assert row.to_json()["path"] == str(session.path)
+    json.dumps(row.to_json())
+
+
+def test_children_temporaries_and_strangers_are_no_sessions(store, project):
+    session = _session(store, project)
+    directory = session.path.parent
+    for name in ("subagent-x.jsonl", ".sessions-abc.tmp", ".hidden.jsonl", "notes.txt", "sessions-index.json"):
+        (directory / name).write_bytes(b"x")
+    (directory / "directory.jsonl").mkdir()
+    (directory / "dangling.jsonl").symlink_to("nowhere")
+    assert [row.id for row in store.list(project)] == [session.id]
+    assert [row.id for row in store.list(scope="all")] == [session.id]
+
+
+@pytest.mark.parametrize("content", [b"", b"\0" * 100, b"\xff\xfe", b"{", b"[]\n", b"null\n"])
+def test_a_damaged_file_is_listed_and_opens(store, project, content):
+    session = _session(store, project)
+    session.path.write_bytes(content)
+    assert [row.id for row in store.list(project)] == [session.id]
+    with store.open(session.id) as opened:
+        assert len(opened.messages) == 0
+        opened.append(user_message("again"))
+        assert len(opened.messages) == 1
+
+
+def test_a_session_of_a_directory_that_is_gone_is_found_and_nothing_is_made_there(store, project):
+    session = _session(store, project)
+    os.rmdir(project)
+    with store.open(session.id) as opened:
+        assert opened.workdir == str(project)
+        with opened.begin_turn("two") as turn, turn.edit("f") as edit:
+            assert edit.gap == "outside"
+        opened.rewind(2)
+    assert not project.exists()
+    assert [row.id for row in store.list(project)] == [session.id]
+
+
+def test_the_branch_is_kept_and_the_environment_not_believed(store, project, monkeypatch, tmp_path):
+    for directory, branch in ((project, "topic/one"), (tmp_path / "other", "elsewhere")):
+        directory.mkdir(exist_ok=True)
+        subprocess.run(["git", "init", "-q", "-b", branch], cwd=directory, check=True)
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "other" / ".git"))
+    session = _session(store, project)
+    assert store.list(project)[0].git_branch == session.git_branch == "topic/one"
+    assert json.loads(session.path.read_bytes().splitlines()[0])["gitBranch"] == "topic/one"
+
+
+def test_outside_a_repository_the_header_has_no_branch(store, project):
+    session = _session(store, project)
+    assert "gitBranch" not in json.loads(session.path.read_bytes().splitlines()[0])
+    assert session.git_branch is None
+
+
+# -- checking and deleting ---------------------------------------------------------------------------------------------
+
+
+def test_check_finds_nothing_in_a_whole_session(store, project):
+    session = _session(store, project)
+    (checked,) = store.check()
+    assert (checked.session, checked.findings, checked.recovered) == (session.id, (), ())
+    assert checked.to_json() == {"session": session.id, "findings": [], "recovered": []}
+
+
+def test_check_names_every_damage_and_changes_no_byte(store, project):
+    session = _session(store, project)
+    damaged = session.path.read_bytes() + b"\0\0\0\nnot json\n" + b'{"torn'
+    session.path.write_bytes(damaged)
+    (checked,) = store.check(session.id)
+    assert [finding.kind for finding in checked.findings] == ["opaque_line", "opaque_line", "torn_tail"]
+    assert session.path.read_bytes() == damaged
+    assert store.recover() == []
+
+
+def test_check_reads_what_it_may_not_lock(store, project):
+    session = _session(store, project)
+    with SessionStore(store.root).open(session.id):
+        (checked,) = store.check()
+        assert checked.session == session.id
+
+
+def test_deleting_leaves_nothing_of_it_and_everything_of_the_others(store, project):
+    other = _session(store, project)
+    before = other.path.read_bytes()
+    with store.create(project) as session:
+        with session.begin_turn("work") as turn, turn.edit("f"):
+            (project / "f").write_text("made")
+        session.rewind(1)
+    assert store.delete(session.id) == session.id
+    assert os.listdir(other.path.parent) == [other.path.name]
+    assert other.path.read_bytes() == before
+    with pytest.raises(NotFoundError):
+        store.open(session.id)
+
+
+def test_a_session_open_here_is_deleted_and_closed(store, project):
+    from sessions import ConflictError
+
+    session = store.create(project)
+    session.append(user_message("hello"))
+    store.delete(session.id)
+    assert not session.path.exists()
+    with pytest.raises(ConflictError):
+        session.append(user_message("more"))
+    assert store.list(project) == []
+
+
+def test_a_session_in_a_turn_is_not_deleted(store, project):
+    from sessions import BusyError
+
+    session = store.create(project)
+    with session.begin_turn("work"), pytest.raises(BusyError):
+        store.delete(session.id)
+    assert session.path.exists()
+    session.close()
+
+
+def test_the_root_comes_from_the_environment(monkeypatch, tmp_path, project):
+    monkeypatch.setenv("SESSIONS_HOME", str(tmp_path / "home"))
+    store = SessionStore()
+    session = _session(store, project)
+    assert Path(tmp_path / "home") in session.path.parents
+
+
+@pytest.mark.parametrize("settings", ["[checkpoints", "checkpoints = 3", "[checkpoints]\nmax_file_bytes = 'a'", "\0"])
+def test_damaged_settings_are_said_and_the_defaults_hold(store, project, settings):
+    session = _session(store, project)
+    (store.root / "settings.toml").write_text(settings)
+    with store.open(session.id) as opened:
+        assert [finding.kind for finding in opened.findings] == ["settings"]
+        with opened.begin_turn("work") as turn, turn.edit("f") as edit:
+            assert edit.gap is None
+
+
+def test_settings_that_are_no_text_are_said(store, project):
+    session = _session(store, project)
+    (store.root / "settings.toml").write_bytes(b"\xff\xfe")
+    with store.open(session.id) as opened:
+        assert [finding.kind for finding in opened.findings] == ["settings"]
