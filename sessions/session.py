@@ -96,6 +96,7 @@ class Session:
         self._pending_title: str | None = None
         self._turn: Turn | None = None
         self._closed = False
+        self._holders = 1
         self._notes: list[Finding] = []
         if settings.damage is not None:
             self._notes.append(Finding("settings", settings.damage, "the defaults are used"))
@@ -371,6 +372,12 @@ class Session:
 
     # -- life ------------------------------------------------------------------------------------------------------
 
+    def shared(self) -> Self:
+        """Count one more holder, who closes it too. Called by the store."""
+        with self._guard:
+            self._holders += 1
+        return self
+
     def open_for_writing(self) -> None:
         """Take the session's lock and finish what a crash left. Called by the store.
 
@@ -382,9 +389,13 @@ class Session:
             self._take_lock()
 
     def close(self) -> None:
-        """End an open turn and give the lock back. Closing twice changes nothing; background tasks go on."""
+        """End an open turn and give the lock back; background tasks go on. Closing a closed session changes nothing.
+
+        A session that its store handed out several times closes with the last of them.
+        """
         with self._guard:
-            if self._closed:
+            self._holders -= 1
+            if self._closed or self._holders > 0:
                 return
             try:
                 if self._turn is not None:

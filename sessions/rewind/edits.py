@@ -189,18 +189,15 @@ class Recorder:
     ) -> FileState | None:
         if path in edit.paths:
             return None
-        if timeline.touch_in(turn.turn, path) is not None:
+        if (touch := timeline.touch_in(turn.turn, path)) is not None:
+            if (kind := _gap_of(touch.before.state)) is not None:
+                edit.gaps.append((kind, path))
             edit.paths[path] = None
             records.append({"kind": "again", "turn": turn.turn, "edit": edit.number, "path": path, "by": edit.by})
             return self._worktree.examine(path, limit_bytes=0)[0]
         image = self._keep(turn, path, f"{self._new_number(turn):04d}.before", durable=True)
-        match image.state:
-            case OverLimit():
-                self._refuse(turn, edit, "over_limit", path, records)
-            case Unreadable():
-                self._refuse(turn, edit, "unreadable", path, records)
-            case _:
-                pass
+        if (kind := _gap_of(image.state)) is not None:
+            self._refuse(turn, edit, kind, path, records)
         edit.paths[path] = None
         records.append(
             {"kind": "before", "turn": turn.turn, "edit": edit.number, "path": path, "by": edit.by, **image.to_record()}
@@ -365,6 +362,17 @@ def status_of(touch: Touch) -> Status | None:
     if isinstance(touch.before.state, Absent):
         return "created"
     return "deleted" if isinstance(touch.after.state, Absent) else "modified"
+
+
+def _gap_of(state: FileState) -> str | None:
+    """Return why a state before an edit cannot be restored; None where it can."""
+    match state:
+        case OverLimit():
+            return "over_limit"
+        case Unreadable():
+            return "unreadable"
+        case _:
+            return None
 
 
 def identity_from(facts: tuple[int, ...] | None) -> Identity | None:

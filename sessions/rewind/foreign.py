@@ -49,15 +49,12 @@ class ForeignHistory:
     def _image(self, snapshot: ForeignSnapshot, path: str) -> Image:
         if snapshot.operation == "create" and not snapshot.snapshot_path:
             return Image(Absent())
-        if not snapshot.snapshot_path:
-            return _LOST
-        kept = os.path.realpath(os.path.join(self._directory, snapshot.snapshot_path))
-        if not kept.startswith(self._directory + "/"):
-            return _LOST
         try:
-            with open(kept, "rb") as source:
-                content = read_content(source.fileno())
-        except (OSError, ValueError):
+            kept = os.path.realpath(os.path.join(self._directory, snapshot.snapshot_path or ""))
+            content = _content_of(kept) if kept.startswith(self._directory + "/") else None
+        except (OSError, ValueError):  # a NUL, or what the system cannot spell
+            content = None
+        if content is None:
             return _LOST
         return Image(Content(content.sha256, content.size, self._mode(path)), Payload(kept, 0, content.size))
 
@@ -67,3 +64,11 @@ class ForeignHistory:
                 return stat.S_IMODE(os.fstat(fd).st_mode)
         except (OSError, OutsideError):
             return 0o644
+
+
+def _content_of(kept: str) -> Content | None:
+    source = os.open(kept, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        return read_content(source) if stat.S_ISREG(os.fstat(source).st_mode) else None
+    finally:
+        os.close(source)

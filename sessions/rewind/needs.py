@@ -28,7 +28,7 @@ class Places:
         self._offsets = [prompt.offset for prompt in prompts]
         self._orders: list[Order] = [(0, 0, 0, 0)] * len(prompts)
         self._last_seq: dict[int, int] = {}
-        turns = {turn.message_id: turn for turn in timeline.turns.values()}
+        turns = timeline.first_turns()
         last = {touch.turn: touch.order[0] for touch in timeline.touches}
         next_seq = timeline.next_seq
         for place in range(len(prompts) - 1, -1, -1):
