@@ -108,7 +108,7 @@ class Rewinder:
         tail = None
         if options.scope != "code":
             assert target.prompt is not None
-            tail = reader.survey_tail(self._path, target.prompt.offset)
+            tail = reader.survey_tail(self._path, target.prompt.offset, header=outline.header)
         files = FilesPlan()
         if options.scope != "conversation":
             files = self._planner.plan(self._needs(timeline, target, options), options.on_conflict)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sessions.transcript import blocks, codec, collapse, cut, lines, scanning, turns
 from sessions.transcript.entry import Entry, Kind
-from sessions.transcript.outline import Finding, Outline, Prompt, Tail
+from sessions.transcript.outline import Finding, Header, Outline, Prompt, Tail
 from sessions.transcript.summaries import head, summary
 
 __all__ = [
@@ -124,13 +124,16 @@ def torn_at(descriptor: int, size: int) -> tuple[int, bytes] | None:
     return offset, raw
 
 
-def survey_tail(path: Path, place: int) -> Tail:
+def survey_tail(path: Path, place: int, *, header: Header | None) -> Tail:
     """Return what a cut in front of byte ``place``, the start of a line, would remove.
 
-    Streams over what lies behind the cut, and looks in front of it only for the header and, if a compaction lies
-    behind, for the originals of what it said again.
+    Streams over what lies behind the cut, and looks in front of it only if a compaction lies behind, for the originals
+    of what it said again.
+
+    Args:
+        header: The transcript's first header line, wherever it lies: the only one that stays.
     """
-    found = _Behind(has_header=(first := head(path)) is not None and first.offset < place)
+    found = _Behind(has_header=header is not None and header.offset < place)
     size = place
     for _, size, entry in scanning.every_line(Path(path), place):  # noqa: B007 - the last end is the size
         found.take(entry)

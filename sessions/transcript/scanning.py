@@ -264,6 +264,7 @@ class Follower:
         self._found = Scan(deep=deep)
         self._offset = 0
         self._anchor = b""  # the bytes in front of the offset
+        self._written = 0  # when the file was last written, before it was read
         self._ended = True  # no complete line without newline was taken in, which may yet become another line
 
     @property
@@ -278,11 +279,12 @@ class Follower:
         except FileNotFoundError:
             self._restart()
             return Outline(self.path, 0, 0)
-        if self._outline is not None and (self._outline.inode, self._outline.size) == (status.st_ino, status.st_size):
-            return self._outline
-        known = self._outline
-        if known is None or known.inode != status.st_ino or status.st_size < known.size or not self._ended:
+        known, written = self._outline, status.st_mtime_ns
+        if known is not None and (known.inode, known.size, self._written) == (status.st_ino, status.st_size, written):
+            return known
+        if known is None or known.inode != status.st_ino or status.st_size <= known.size or not self._ended:
             self._restart()
+        self._written = written
         try:
             self._outline = self._go_on()
         except NeedsEveryLineError:
