@@ -23,7 +23,7 @@ from sessions.ownership import Ownership
 from sessions.rewind.audit import audit
 from sessions.rewind.checkpoints import checkpoints
 from sessions.rewind.edits import Recorder
-from sessions.rewind.engine import Engine
+from sessions.rewind.engine import Engine, Outcome
 from sessions.rewind.foreign import ForeignHistory
 from sessions.rewind.journal import Journal
 from sessions.rewind.log import CaptureLog
@@ -456,17 +456,20 @@ class Session:
         self._pending_title = None
 
     def _take_lock(self) -> None:
-        if not self._ownership.held:
+        if self._ownership.held:
+            if self._journal.intent.exists():
+                self._recover()
+        else:
             self._ownership.take(self.id, then=self._recover)
 
     def _recover(self) -> None:
-        if self._journal.intent.exists() or (self._journal.sidecar / "undo").exists():
+        """Finish or take back what a crash, or an error that could not be mended at once, left; sweep temporaries."""
+        if set(os.listdir(self._journal.sidecar)) - {"lock"}:
             with self._log.locked():
                 outcome = self._engine.recover()
+                self._payloads.sweep()
             if outcome is not None:
-                self._notes.append(
-                    Finding("unfinished_rewind", f"rewind {outcome.record.rewind}", _recovered(outcome.left))
-                )
+                self._notes.append(Finding("unfinished_rewind", f"rewind {outcome.record.rewind}", _recovered(outcome)))
         self._writer.sweep()
 
     def _refuse_open_turn(self, what: str) -> None:
@@ -482,7 +485,6 @@ class Session:
         return paths.shown(path, self._worktree.workdir) if self._worktree.workdir else path
 
 
-def _recovered(left: Sequence[str]) -> str:
-    if not left:
-        return "finished"
-    return f"finished, but edited meanwhile and left alone: {', '.join(left)}"
+def _recovered(outcome: Outcome) -> str:
+    done = "taken back" if outcome.put_back else "finished"
+    return f"{done}, but edited meanwhile and left alone: {', '.join(outcome.left)}" if outcome.left else done

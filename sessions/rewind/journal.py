@@ -34,6 +34,7 @@ from sessions.transcript.codec import dumps, loads
 
 VERSION = 1
 SEAM_BYTES = 4096
+_ABORT = "abort-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,9 +239,9 @@ class Journal:
 
     def finish(self, record: Record) -> None:
         """Turn the intent into the record an undo finds. A crash before it is durable repeats work already done."""
-        os.rename(self.intent, self.directory(record.id) / "record.json")
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self.directory(record.id) / "abort")
+        os.rename(self.intent, self.directory(record.id) / "record.json")
 
     def withdraw(self, record: Record) -> None:
         """Remove the intent of a transaction that was put back, and what it staged."""
@@ -257,20 +258,19 @@ class Journal:
             with contextlib.suppress(OSError):
                 os.rmdir(directory)
 
-    def sweep(self) -> list[str]:
-        """Remove what transactions that never came true left; the caller holds the session. Return their names."""
-        pending = self.intent.exists()
-        try:
-            names = sorted(os.listdir(self.sidecar / "undo"))
-        except FileNotFoundError:
-            return []
-        dead = [name for name in names if not pending and not (self.directory(name) / "record.json").exists()]
-        for name in dead:
-            self.discard(name)
-        return dead
+    def sweep(self) -> None:
+        """Remove what transactions left that never came true, or were put back; the caller holds the session."""
+        if self.intent.exists():
+            return
+        for name in _names_in(self.sidecar):
+            if name.startswith(_ABORT):
+                os.unlink(self.sidecar / name)
+        for name in _names_in(self.sidecar / "undo"):
+            if not (self.directory(name) / "record.json").exists():
+                self.discard(name)
 
     def _abort_mark(self, record: Record) -> Path:
-        return self.sidecar / f"abort-{record.id}"
+        return self.sidecar / f"{_ABORT}{record.id}"
 
     def _read(self, path: Path) -> Record:
         digest, _, text = path.read_bytes().partition(b"\n")
@@ -280,3 +280,10 @@ class Journal:
         if not isinstance(data, dict):
             raise ValueError("it holds no record")
         return record_from(data)
+
+
+def _names_in(directory: Path) -> list[str]:
+    try:
+        return os.listdir(directory)
+    except FileNotFoundError:
+        return []

@@ -78,6 +78,18 @@ class Payloads:
         finally:
             os.close(fd)
 
+    def sweep(self) -> None:
+        """Remove the temporaries a crash left in the sidecar; the caller holds the log's lock."""
+        files.sweep_temporaries(self.sidecar)
+        turns = self.sidecar / "turns"
+        try:
+            newest = max(os.listdir(turns), key=lambda name: (len(name), name), default=None)
+        except FileNotFoundError:
+            return
+        if newest is not None:  # a crash stops the newest turn, and the next opening comes here
+            files.sweep_temporaries(turns / newest)
+            files.sweep_temporaries(turns / newest / "files")
+
     def locate(self, payload: Payload) -> Path:
         """Return the file a payload lies in."""
         return self.sidecar / payload.file

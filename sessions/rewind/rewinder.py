@@ -12,7 +12,7 @@ from pathlib import Path
 
 from sessions import clock, ids
 from sessions.errors import NotFoundError, RequestError, StaleError
-from sessions.rewind.engine import Engine, Outcome, Splice
+from sessions.rewind.engine import Engine, Outcome
 from sessions.rewind.foreign import ForeignHistory
 from sessions.rewind.journal import Record
 from sessions.rewind.log import CaptureLog
@@ -20,6 +20,7 @@ from sessions.rewind.needs import Need, Places, needs_after
 from sessions.rewind.plan import Gap, History, OnConflict, OnRunning, Plan, Report, Scope
 from sessions.rewind.planning import FilesPlan, Planner
 from sessions.rewind.policy import refuse_changed_files, refuse_conflicts
+from sessions.rewind.splicing import Splice
 from sessions.rewind.targets import Reference, Target, resolve
 from sessions.rewind.timeline import Timeline, Touch
 from sessions.rewind.worktree import Worktree

@@ -14,13 +14,14 @@ from pathlib import Path
 
 from sessions import clock, ids
 from sessions.errors import ConflictError, DataError, NotFoundError, NothingToUndoError, RequestError, StaleError
-from sessions.rewind.engine import Engine, Part, Splice
+from sessions.rewind.engine import Engine
 from sessions.rewind.journal import Cut, Journal, Record, seam_of
 from sessions.rewind.log import CaptureLog
 from sessions.rewind.needs import Need
 from sessions.rewind.plan import OnConflict, Plan, Report, RewindRecord, Scope
 from sessions.rewind.planning import FilesPlan, Planner
 from sessions.rewind.policy import refuse_changed_files, refuse_conflicts
+from sessions.rewind.splicing import Part, Splice
 from sessions.rewind.states import Image
 from sessions.rewind.timeline import Step, Timeline
 from sessions.rewind.worktree import Worktree

@@ -24,6 +24,8 @@ from sessions.errors import RequestError
 from sessions.rewind.states import Absent, Content, Directory, FileState, Link, OverLimit, Unreadable
 
 CHUNK_BYTES = 1 << 20
+NEW_DIRECTORY_MODE = 0o700
+"""What a new directory has until it gets its own mode."""
 _SETTLED_NS = 1_000_000_000
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _WALK = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -175,14 +177,28 @@ class Worktree:
             The state, and the identity of a regular file. Trouble is a value: ``Unreadable`` says what it was.
         """
         try:
+            return self._look(path, known, limit_bytes)
+        except OSError as error:
+            return Unreadable(error.strerror or str(error)), None
+
+    def look(self, path: str) -> FileState:
+        """Say what a path is now, in the middle of a change: trouble is an error, for what is not known is not decided.
+
+        Raises:
+            OSError: It cannot be read.
+        """
+        return self._look(path, None, None)[0]
+
+    def _look(
+        self, path: str, known: tuple[Content, Identity] | None, limit_bytes: int | None
+    ) -> tuple[FileState, Identity | None]:
+        try:
             with self.parent(path) as directory:
                 return _examine(directory, os.path.basename(path), known, limit_bytes)
         except FileNotFoundError:
             return Absent(), None
         except OutsideError:
             return Unreadable("a link or file stands where its directory was"), None
-        except OSError as error:
-            return Unreadable(os.strerror(error.errno or 0)), None
 
     @contextlib.contextmanager
     def reading(self, path: str) -> Iterator[int]:
@@ -258,9 +274,7 @@ class Worktree:
                     files.rewrite(name, write, dir_fd=directory, temp_name=temp_name, mode=mode, sync_directory=False)
                 case Directory(mode):
                     _clear_file(directory, name)
-                    with contextlib.suppress(FileExistsError):
-                        os.mkdir(name, 0o700, dir_fd=directory)
-                        os.chmod(name, mode, dir_fd=directory)
+                    _make_directory(directory, name, mode)
                 case Link(target):
                     _clear_directory(directory, name)
                     files.replace_link(name, target, dir_fd=directory, temp_name=temp_name)
@@ -341,6 +355,16 @@ def _remove(directory: int, name: str) -> None:
 def _clear_directory(directory: int, name: str) -> None:
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         os.rmdir(name, dir_fd=directory)
+
+
+def _make_directory(directory: int, name: str, mode: int) -> None:
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(name, NEW_DIRECTORY_MODE, dir_fd=directory)
+    fd = os.open(name, _WALK, dir_fd=directory)
+    try:
+        os.fchmod(fd, mode)
+    finally:
+        os.close(fd)
 
 
 def _clear_file(directory: int, name: str) -> None:
