@@ -7,6 +7,7 @@ to ``close``. The lock in the process (``_guard``) makes it usable from several 
 from __future__ import annotations
 
 import contextlib
+import os
 import shlex
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,7 +21,7 @@ from sessions import paths
 from sessions.compaction import Compaction, compact
 from sessions.errors import BusyError, ConflictError, RequestError
 from sessions.ownership import Ownership
-from sessions.rewind.audit import audit
+from sessions.rewind.audit import audit, damage
 from sessions.rewind.checkpoints import checkpoints
 from sessions.rewind.edits import Recorder
 from sessions.rewind.engine import Engine, Outcome
@@ -159,6 +160,7 @@ class Session:
         found = [*self._notes, *self._writer.findings]
         if self.path.exists():
             found += self._rewinder.outline(deep=False).findings
+        found += damage(self._log.read())
         if self.read_only and self._journal.intent.exists():
             found.append(
                 Finding("unfinished_rewind", str(self._journal.intent), "finished at the next opening for writing")

@@ -163,7 +163,7 @@ class SessionStore:
     def _place(self, transcript: Path, add_dirs: Sequence[str | os.PathLike[str]]) -> Place:
         summary = reader.summary(transcript)
         workdir = summary.header.workdir if summary.header is not None else None
-        touches = paths.resolved(workdir) if workdir is not None else None
+        touches = workdir if workdir is not None and paths.resolved(workdir) is not None else None
         if summary.header is None and paths.project_directory(self.root, os.curdir) == transcript.parent:
             touches = os.path.realpath(os.curdir)
         from sessions.session import Place  # noqa: PLC0415

@@ -14,7 +14,7 @@ import errno
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import assert_never
@@ -74,6 +74,14 @@ def identity_of(status: os.stat_result) -> Identity:
     )
 
 
+class RootMissingError(OSError):
+    """A directory the session may touch is not there: nothing can be said of what is in it."""
+
+    def __init__(self, number: int | None, text: str, path: str) -> None:
+        super().__init__(errno.EIO, f"{text}: {path}", path)
+        self.missing = number
+
+
 class OutsideError(Exception):
     """A path lies outside what may be touched, or a link stands where a directory was."""
 
@@ -94,6 +102,7 @@ class Worktree:
 
     def __init__(self, workdir: str | None, add_dirs: Sequence[str | os.PathLike[str]] = (), *, store: Path) -> None:
         self.workdir = os.path.realpath(workdir) if workdir is not None else None
+        self._named = os.path.normpath(workdir) if workdir is not None else None
         named = [os.path.realpath(os.fspath(each)) for each in add_dirs]
         self._roots = tuple(named if self.workdir is None else [self.workdir, *named])
         self._store = os.path.realpath(store)
@@ -128,7 +137,24 @@ class Worktree:
             return "store"
         return "git" if ".git" in path.split("/") else None
 
+    @property
+    def roots(self) -> tuple[str, ...]:
+        """The directories that may be touched, resolved."""
+        return self._roots
+
+    def missing(self, paths: Iterable[str]) -> str | None:
+        """Say that the workdir is not where ``paths`` were recorded; None where it is."""
+        if self.workdir is None:
+            return "the session does not say which directory it belongs to"
+        if not os.path.isdir(self.workdir):
+            return f"the session's directory {self.workdir} is missing"
+        if self.workdir != self._named and any(path.startswith(f"{self._named}/") for path in paths):
+            return f"the session's directory {self._named} is now a link to {self.workdir}"
+        return None
+
     def _root_of(self, path: str) -> str | None:
+        if not path.startswith("/") or not {"", ".", ".."}.isdisjoint(path.split("/")[1:]):
+            return None  # no identity, whatever a record says
         for root in self._roots:
             if path.startswith(root.rstrip("/") + "/"):
                 return root
@@ -140,13 +166,17 @@ class Worktree:
 
         Raises:
             OutsideError: The path is outside, or a component is a link or no directory.
-            FileNotFoundError: A component is missing.
+            RootMissingError: The allowed directory itself is missing.
+            FileNotFoundError: A component below it is missing.
         """
         root = self._root_of(path)
         if root is None:
             raise OutsideError(path)
         *components, _name = path[len(root.rstrip("/")) + 1 :].split("/")
-        fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except FileNotFoundError as error:
+            raise RootMissingError(error.errno, "the session's directory is missing", root) from None
         try:
             for component in components:
                 try:
@@ -224,11 +254,12 @@ class Worktree:
 
     def descend(self, path: str) -> Iterator[str]:
         """Yield every identity below a directory, parents first, without entering links or a ``.git``."""
-        for child in self.children(path):
+        rest = self.children(path)[::-1]
+        while rest:
+            child = rest.pop()
             if os.path.basename(child) != ".git":
                 yield child
-                if not os.path.islink(child) and os.path.isdir(child):
-                    yield from self.descend(child)
+                rest.extend(self.children(child)[::-1])
 
     def missing_parents(self, path: str) -> list[str]:
         """Return the directories above a path that do not exist, outermost first."""
