@@ -106,7 +106,7 @@ class Session:
         self._writer = Writer(self.path, sidecar=sidecar, session_id=self.id, header=place.new_header)
         worktree = Worktree(place.touches, place.add_dirs, store=place.root)
         self._log = CaptureLog(sidecar)
-        payloads = self._payloads = Payloads(sidecar)
+        payloads = self._payloads = Payloads(sidecar, root=place.root)
         journal = Journal(sidecar)
         planner = Planner(worktree, payloads, self._shown)
         self._worktree = worktree

@@ -378,7 +378,9 @@ def _gap_of(state: FileState) -> str | None:
 
 def identity_from(facts: tuple[int, ...] | None) -> Identity | None:
     """Return the identity recorded with an end state; None where none was."""
-    return Identity(*facts) if facts is not None and len(facts) == 7 else None
+    if facts is None or len(facts) != 7 or not all(isinstance(fact, int) for fact in facts):
+        return None
+    return Identity(*facts)
 
 
 def refuse_removed(timeline: Timeline, turn: TurnRecord) -> None:

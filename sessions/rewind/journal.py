@@ -126,6 +126,8 @@ def record_from(data: Mapping[str, object]) -> Record:
         removed, length = data["removed_messages"], data.get("length", 0)
         if not all(isinstance(text, str) for text in texts.values()):
             raise ValueError("a field is not text")
+        if not is_safe(str(texts["id"])) or not is_safe(str(texts["rewind"])):
+            raise ValueError("its id is no name")
         if not isinstance(removed, int) or not isinstance(length, int):
             raise ValueError("a field is not a number")
         return Record(
@@ -139,7 +141,7 @@ def record_from(data: Mapping[str, object]) -> Record:
             removed_messages=removed,
             length=length,
         )
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a transaction: {error!r}") from error
 
 

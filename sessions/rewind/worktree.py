@@ -82,6 +82,10 @@ class RootMissingError(OSError):
         self.missing = number
 
 
+class ChangedError(Exception):
+    """Somebody changed a path in the last moment."""
+
+
 class OutsideError(Exception):
     """A path lies outside what may be touched, or a link stands where a directory was."""
 
@@ -211,13 +215,13 @@ class Worktree:
         except OSError as error:
             return Unreadable(error.strerror or str(error)), None
 
-    def look(self, path: str) -> FileState:
+    def look(self, path: str) -> tuple[FileState, Identity | None]:
         """Say what a path is now, in the middle of a change: trouble is an error, for what is not known is not decided.
 
         Raises:
             OSError: It cannot be read.
         """
-        return self._look(path, None, None)[0]
+        return self._look(path, None, None)
 
     def _look(
         self, path: str, known: tuple[Content, Identity] | None, limit_bytes: int | None
@@ -282,27 +286,47 @@ class Worktree:
 
     # -- changing --------------------------------------------------------------------------------------------------
 
-    def put(self, path: str, state: FileState, *, write: Callable[[int], None] | None, temp_name: str) -> None:
+    def put(
+        self,
+        path: str,
+        state: FileState,
+        *,
+        instead_of: tuple[FileState, Identity | None],
+        write: Callable[[int], None] | None,
+        temp_name: str,
+    ) -> None:
         """Make a path be ``state``.
 
         Args:
+            instead_of: What ``look`` found there; looked at once more in the last moment.
             write: Fills the descriptor with the content; needed for ``Content``.
             temp_name: The name of the temporary beside it, so that recovery can sweep it.
 
         Raises:
+            ChangedError: It is no longer that; it was left as it is.
             OutsideError: The way there left the allowed directories.
             OSError: The system refused; the path is as it was, except that a link or an empty directory that stood
                 in the way may be gone.
         """
         with self.parent(path) as directory:
             name = os.path.basename(path)
+            _check_unchanged(directory, name, instead_of)
             match state:
                 case Absent():
                     _remove(directory, name)
                 case Content(_, _, mode):
                     assert write is not None
                     _clear_directory(directory, name)
-                    files.rewrite(name, write, dir_fd=directory, temp_name=temp_name, mode=mode, sync_directory=False)
+                    found = (Absent(), None) if isinstance(instead_of[0], Directory) else instead_of
+                    files.rewrite(
+                        name,
+                        write,
+                        dir_fd=directory,
+                        temp_name=temp_name,
+                        mode=mode,
+                        sync_directory=False,
+                        before_rename=lambda: _check_unchanged(directory, name, found),
+                    )
                 case Directory(mode):
                     _clear_file(directory, name)
                     _make_directory(directory, name, mode)
@@ -370,6 +394,31 @@ def _read(fd: int) -> bytes:
         return os.read(fd, CHUNK_BYTES)
     except OSError as error:
         raise ReadFailedError(error.errno, error.strerror) from error
+
+
+def _check_unchanged(directory: int, name: str, found: tuple[FileState, Identity | None]) -> None:
+    """Compare what the system says of a name, without reading it, with what was found there a moment ago.
+
+    Raises:
+        ChangedError: It is something else now.
+    """
+    state, identity = found
+    try:
+        status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
+        unchanged = isinstance(state, Absent)
+    else:
+        match state:
+            case Content():
+                unchanged = identity is not None and identity.equals(identity_of(status))
+            case Link(target):
+                unchanged = stat.S_ISLNK(status.st_mode) and os.readlink(name, dir_fd=directory) == target
+            case Directory():
+                unchanged = stat.S_ISDIR(status.st_mode)
+            case _:
+                unchanged = False
+    if not unchanged:
+        raise ChangedError(name)
 
 
 def _remove(directory: int, name: str) -> None:

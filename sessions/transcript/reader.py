@@ -176,9 +176,8 @@ class _Behind:
 
 
 def _visible(path: Path, rule: Rule) -> Iterator[Entry]:
-    places = rule(list(scanning.places_in(scanning.every_line(path))))
     with lines.opened(path) as (descriptor, _):
-        for place in places:
+        for place in rule(list(scanning.places_in(scanning.every_line(descriptor)))):
             yield _entry_at(descriptor, place.offset, place.end)
 
 
