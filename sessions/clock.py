@@ -18,17 +18,20 @@ def timestamp(moment: datetime | None = None) -> str:
 
 
 def parse(text: str) -> datetime | None:
-    """Return the moment a timestamp names, aware; None if it is not one. A time without a zone counts as UTC."""
+    """Return the moment a timestamp names, in UTC; None if it is none. A time without a zone counts as UTC."""
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError:
+        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
         return None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def from_epoch(seconds: float) -> datetime:
-    """Return the moment ``seconds`` after the epoch, aware, in UTC."""
-    return datetime.fromtimestamp(seconds, UTC)
+    """Return the moment ``seconds`` after the epoch, in UTC; one beyond what a date can be is the nearest that can."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (ValueError, OverflowError, OSError):
+        return datetime(9999 if seconds > 0 else 1, 1, 1, tzinfo=UTC)
 
 
 def monotonic_s() -> float:

@@ -48,6 +48,15 @@ def project_directory(root: Path, workdir: str | os.PathLike[str]) -> Path:
     return root / "projects" / encode_workdir(os.path.realpath(workdir))
 
 
+def resolved(workdir: str) -> str | None:
+    """Return the real path of a directory a file names; None where no directory of this system can be called so."""
+    try:
+        os.fsencode(workdir)
+        return os.path.realpath(workdir) if workdir else None
+    except ValueError:  # a NUL, a lone surrogate
+        return None
+
+
 def transcript_path(root: Path, workdir: str | os.PathLike[str], session_id: str) -> Path:
     """Return the transcript of a session; the caller has checked that the id is safe as a name."""
     return project_directory(root, workdir) / f"{session_id}.jsonl"

@@ -17,11 +17,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from sessions import files, paths
+from sessions import paths
 from sessions.compaction import Compaction, compact
-from sessions.errors import BusyError, ConflictError, LockedError, RequestError
-from sessions.locks import FileLock, HeldError
-from sessions.rewind.audit import audit
+from sessions.errors import BusyError, ConflictError, RequestError
+from sessions.ownership import Ownership
+from sessions.rewind.audit import audit, damage
 from sessions.rewind.checkpoints import checkpoints
 from sessions.rewind.edits import Recorder
 from sessions.rewind.engine import Engine, Outcome
@@ -97,15 +97,16 @@ class Session:
         self._pending_title: str | None = None
         self._turn: Turn | None = None
         self._closed = False
+        self._holders = 1
         self._notes: list[Finding] = []
         if settings.damage is not None:
             self._notes.append(Finding("settings", settings.damage, "the defaults are used"))
         sidecar = paths.sidecar(self.path)
-        self._lock = FileLock(sidecar / "lock")
+        self._ownership = Ownership(sidecar)
         self._writer = Writer(self.path, sidecar=sidecar, session_id=self.id, header=place.new_header)
         worktree = Worktree(place.touches, place.add_dirs, store=place.root)
         self._log = CaptureLog(sidecar)
-        payloads = self._payloads = Payloads(sidecar)
+        payloads = self._payloads = Payloads(sidecar, root=place.root)
         journal = Journal(sidecar)
         planner = Planner(worktree, payloads, self._shown)
         self._worktree = worktree
@@ -159,6 +160,7 @@ class Session:
         found = [*self._notes, *self._writer.findings]
         if self.path.exists():
             found += self._rewinder.outline(deep=False).findings
+        found += damage(self._log.read())
         if self.read_only and self._journal.intent.exists():
             found.append(
                 Finding("unfinished_rewind", str(self._journal.intent), "finished at the next opening for writing")
@@ -372,6 +374,12 @@ class Session:
 
     # -- life ------------------------------------------------------------------------------------------------------
 
+    def shared(self) -> Self:
+        """Count one more holder, who closes it too. Called by the store."""
+        with self._guard:
+            self._holders += 1
+        return self
+
     def open_for_writing(self) -> None:
         """Take the session's lock and finish what a crash left. Called by the store.
 
@@ -383,16 +391,20 @@ class Session:
             self._take_lock()
 
     def close(self) -> None:
-        """End an open turn and give the lock back. Closing twice changes nothing; background tasks go on."""
+        """End an open turn and give the lock back; background tasks go on. Closing a closed session changes nothing.
+
+        A session that its store handed out several times closes with the last of them.
+        """
         with self._guard:
-            if self._closed:
+            self._holders -= 1
+            if self._closed or self._holders > 0:
                 return
             try:
                 if self._turn is not None:
                     self._turn.end()
             finally:
                 self._closed = True
-                self._give_lock_back()
+                self._ownership.give_back()
                 self._on_close(self)
 
     @contextlib.contextmanager
@@ -407,7 +419,7 @@ class Session:
             self._take_lock()
             yield
             self._closed = True
-            self._lock.release()
+            self._ownership.give_up()
             self._on_close(self)
 
     def check(self) -> list[Finding]:
@@ -446,51 +458,21 @@ class Session:
         self._pending_title = None
 
     def _take_lock(self) -> None:
-        if self._lock.held:
+        if self._ownership.held:
             if self._journal.intent.exists():
                 self._recover()
-            return
-        self._acquire()
-        try:
-            self._lock.sign()
-            self._recover()
-        except BaseException:
-            self._lock.release()
-            raise
-
-    def _acquire(self) -> None:
-        while True:
-            files.make_directory(self._lock.path.parent)
-            try:
-                return self._lock.acquire()
-            except FileNotFoundError:
-                continue  # its last owner removed the empty sidecar in between
-            except HeldError as held:
-                raise LockedError(self.id, held.pid, held.command) from None
+        else:
+            self._ownership.take(self.id, then=self._recover)
 
     def _recover(self) -> None:
         """Finish or take back what a crash, or an error that could not be mended at once, left; sweep temporaries."""
-        if set(os.listdir(self._lock.path.parent)) - {"lock"}:
+        if set(os.listdir(self._journal.sidecar)) - {"lock"}:
             with self._log.locked():
                 outcome = self._engine.recover()
-                with contextlib.suppress(OSError):  # leftovers are no reason to keep anybody out
-                    self._payloads.sweep()
+                self._payloads.sweep()
             if outcome is not None:
                 self._notes.append(Finding("unfinished_rewind", f"rewind {outcome.record.rewind}", _recovered(outcome)))
         self._writer.sweep()
-
-    def _give_lock_back(self) -> None:
-        if not self._lock.held:
-            return
-        sidecar = self._lock.path.parent
-        left = set(os.listdir(sidecar)) - {"lock", "captures.lock"}
-        if not left:
-            with contextlib.suppress(OSError):
-                os.unlink(sidecar / "captures.lock")
-        self._lock.release(unlink=not left)
-        if not left:
-            with contextlib.suppress(OSError):
-                os.rmdir(sidecar)
 
     def _refuse_open_turn(self, what: str) -> None:
         if self._turn is not None:

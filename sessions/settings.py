@@ -30,9 +30,11 @@ def load(root: Path) -> Settings:
         damaged setting never makes anything shorter or smaller.
     """
     try:
-        said = tomllib.loads((root / "settings.toml").read_text(encoding="utf-8"))
+        said = tomllib.loads(_read(root / "settings.toml"))
     except FileNotFoundError:
         return Settings()
+    except RecursionError:
+        return Settings(damage="settings.toml: it is nested too deeply")
     except (OSError, ValueError) as error:
         return Settings(damage=f"settings.toml: {error}")
     checkpoints = said.get("checkpoints", {})
@@ -42,3 +44,9 @@ def load(root: Path) -> Settings:
     if not isinstance(limit, int) or isinstance(limit, bool) or limit < 0:
         return Settings(damage=f"settings.toml: max_file_bytes is {limit!r}, not a number of bytes")
     return Settings(max_file_bytes=limit)
+
+
+def _read(path: Path) -> str:
+    if path.exists() and not path.is_file():
+        raise OSError("it is not a file")  # a pipe would block
+    return path.read_text(encoding="utf-8")

@@ -16,6 +16,7 @@ from sessions import clock, files, ids, paths
 from sessions import settings as settings_module
 from sessions.branch import current_branch
 from sessions.errors import AmbiguousError, IncompleteError, NotFoundError, RequestError, SessionsError
+from sessions.rewind.log import TIMELINE
 from sessions.transcript import reader
 from sessions.transcript.header import header_line
 from sessions.transcript.outline import Finding, Header, Summary
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 ListScope = Literal["project", "all"]
 _CHILD_PREFIX = "subagent-"
+_DELETED = "deleted"  # in a sidecar: its transcript was, or is about to be, deleted
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +143,8 @@ class SessionStore:
             unsaved = (path for path, each in self._open.sessions.items() if each.id == reference)
             transcript = next(unsaved, None) or self.find(reference)
             known = self._open.sessions.get(transcript)
-            if known is not None and (read_only or not known.read_only):
-                return known
+            if known is not None:
+                return known.shared()
             session = Session(
                 self._place(transcript, add_dirs),
                 settings_module.load(self.root),
@@ -161,15 +163,22 @@ class SessionStore:
     def _place(self, transcript: Path, add_dirs: Sequence[str | os.PathLike[str]]) -> Place:
         summary = reader.summary(transcript)
         workdir = summary.header.workdir if summary.header is not None else None
-        touches = workdir
+        touches = workdir if workdir is not None and paths.resolved(workdir) is not None else None
         if summary.header is None and paths.project_directory(self.root, os.curdir) == transcript.parent:
             touches = os.path.realpath(os.curdir)
         from sessions.session import Place  # noqa: PLC0415
 
         return Place(
-            _id_of(transcript), self.root, transcript, summary.header, None, workdir, touches, summary.created_at,
-            _texts(add_dirs),
-        )  # fmt: skip
+            session_id=_id_of(transcript),
+            root=self.root,
+            transcript=transcript,
+            header=summary.header,
+            new_header=summary.header.raw if summary.header is not None else None,
+            workdir=workdir,
+            touches=touches,
+            created_at=summary.created_at,
+            add_dirs=_texts(add_dirs),
+        )
 
     def _forget(self, session: Session) -> None:
         with self._open.guard:
@@ -233,8 +242,9 @@ class SessionStore:
             entries = sorted(os.scandir(projects), key=lambda entry: entry.name)
         except OSError:
             return
+        sidecars = {paths.sidecar(path).name for path in self._transcripts_in(projects)}
         for entry in entries:
-            if entry.is_dir() and not entry.name.endswith(".ckpt"):
+            if entry.is_dir() and entry.name not in sidecars:
                 yield from self._transcripts_in(Path(entry.path))
 
     def _transcripts_in(self, directory: Path) -> Iterator[Path]:
@@ -243,7 +253,7 @@ class SessionStore:
         except OSError:
             return
         for name in names:
-            if name.endswith(".jsonl") and not name.startswith((_CHILD_PREFIX, ".")):
+            if name.endswith(".jsonl") and not name.startswith((_CHILD_PREFIX, ".")) and name != TIMELINE:
                 path = directory / name
                 if path.is_file():
                     yield path
@@ -260,10 +270,12 @@ class SessionStore:
         """
         transcript = self.find(reference)
         session = self.open(_id_of(transcript))
+        sidecar = paths.sidecar(transcript)
         with session.deleting():
+            files.rewrite(sidecar / _DELETED, lambda _fd: None)
             os.unlink(transcript)
             files.sync_directory(transcript.parent)
-            shutil.rmtree(paths.sidecar(transcript), ignore_errors=True)
+            shutil.rmtree(sidecar, ignore_errors=True)
         return session.id
 
     def recover(self) -> builtins.list[Checked]:
@@ -276,10 +288,18 @@ class SessionStore:
         Returns:
             A value for each session, in list order; damage is kept as it is and named.
         """
-        chosen = (
-            [self.find(reference)] if reference is not None else sorted(self._transcripts(), key=_written, reverse=True)
-        )
-        return [self._check(transcript) for transcript in chosen]
+        if reference is not None:
+            return [self._check(self.find(reference))]
+        chosen = sorted(self._transcripts(), key=_written, reverse=True)
+        return [*(self._check(transcript) for transcript in chosen), *self._finish_deletions()]
+
+    def _finish_deletions(self) -> Iterator[Checked]:
+        """Remove what a crash left of sessions that were being deleted."""
+        for mark in sorted((self.root / "projects").glob(f"**/*.ckpt/{_DELETED}")):
+            transcript = mark.parent.with_name(mark.parent.name.removesuffix(".ckpt") + ".jsonl")
+            if not transcript.exists():
+                shutil.rmtree(mark.parent, ignore_errors=True)
+                yield Checked(_id_of(transcript), (), ("its deletion was finished",))
 
     def _check(self, transcript: Path) -> Checked:
         session_id = _id_of(transcript)
@@ -328,7 +348,7 @@ def _row(path: Path) -> SessionInfo | None:
 
 def _belongs(row: SessionInfo, directory: str) -> bool:
     """Tell whether a session of the project's directory is the project's: the encoded name alone proves nothing."""
-    return row.workdir is None or os.path.realpath(row.workdir) == directory
+    return row.workdir is None or paths.resolved(row.workdir) == directory
 
 
 def _mentions(row: SessionInfo, search: str) -> bool:

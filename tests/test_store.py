@@ -84,7 +84,9 @@ def test_a_store_returns_the_session_it_has_open(store, project):
     session.append(user_message("hello"))
     assert store.open(session.id) is session
     assert store.open(session.id, read_only=True) is session
-    session.close()
+    for _ in range(4):  # one for each time it was handed out
+        session.append(user_message("still open"))
+        session.close()
     with store.open(session.id) as again:
         assert again is not session
 

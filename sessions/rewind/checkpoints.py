@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from sessions import clock
+from sessions.errors import RequestError
 from sessions.rewind.edits import status_of
 from sessions.rewind.plan import Checkpoint, Gap, Status, TouchedFile
 from sessions.rewind.timeline import Timeline, TurnRecord
@@ -74,7 +75,11 @@ def _with_foreign(
     known: dict[str, Status] = {each.path: each.status for each in checkpoint.files}
     for snapshot in snapshots:
         status: Status = {"create": "created", "delete": "deleted"}.get(snapshot.operation, "modified")  # type: ignore[assignment]
-        known.setdefault(shown(identify(snapshot.path)), status)
+        try:
+            path = shown(identify(snapshot.path))
+        except RequestError:  # no file of this system
+            path = snapshot.path
+        known.setdefault(path, status)
     files = tuple(TouchedFile(path, status) for path, status in sorted(known.items()))
     return replace(checkpoint, files=files, insertions=None, deletions=None)
 

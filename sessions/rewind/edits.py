@@ -163,14 +163,15 @@ class Recorder:
 
     def _name(self, timeline: Timeline, turn: TurnRecord, edit: OpenEdit, path: str, records: list[Record]) -> None:
         reason = self._worktree.why_not(path)
-        if path == self._worktree.workdir:
+        is_root = path in self._worktree.roots
+        if is_root:
             reason = None
         if reason is not None:
             self._refuse(turn, edit, reason, path, records)
             return
         for parent in self._worktree.missing_parents(path):
             self._capture(timeline, turn, edit, parent, records)
-        state = self._capture(timeline, turn, edit, path, records) if path != self._worktree.workdir else Directory(0)
+        state = Directory(0) if is_root else self._capture(timeline, turn, edit, path, records)
         edit.named.append(path)
         match state:
             case Directory():
@@ -189,18 +190,15 @@ class Recorder:
     ) -> FileState | None:
         if path in edit.paths:
             return None
-        if timeline.touch_in(turn.turn, path) is not None:
+        if (touch := timeline.touch_in(turn.turn, path)) is not None:
+            if (kind := _gap_of(touch.before.state)) is not None:
+                edit.gaps.append((kind, path))
             edit.paths[path] = None
             records.append({"kind": "again", "turn": turn.turn, "edit": edit.number, "path": path, "by": edit.by})
             return self._worktree.examine(path, limit_bytes=0)[0]
         image = self._keep(turn, path, f"{self._new_number(turn):04d}.before", durable=True)
-        match image.state:
-            case OverLimit():
-                self._refuse(turn, edit, "over_limit", path, records)
-            case Unreadable():
-                self._refuse(turn, edit, "unreadable", path, records)
-            case _:
-                pass
+        if (kind := _gap_of(image.state)) is not None:
+            self._refuse(turn, edit, kind, path, records)
         edit.paths[path] = None
         records.append(
             {"kind": "before", "turn": turn.turn, "edit": edit.number, "path": path, "by": edit.by, **image.to_record()}
@@ -367,9 +365,22 @@ def status_of(touch: Touch) -> Status | None:
     return "deleted" if isinstance(touch.after.state, Absent) else "modified"
 
 
+def _gap_of(state: FileState) -> str | None:
+    """Return why a state before an edit cannot be restored; None where it can."""
+    match state:
+        case OverLimit():
+            return "over_limit"
+        case Unreadable():
+            return "unreadable"
+        case _:
+            return None
+
+
 def identity_from(facts: tuple[int, ...] | None) -> Identity | None:
     """Return the identity recorded with an end state; None where none was."""
-    return Identity(*facts) if facts is not None and len(facts) == 7 else None
+    if facts is None or len(facts) != 7 or not all(isinstance(fact, int) for fact in facts):
+        return None
+    return Identity(*facts)
 
 
 def refuse_removed(timeline: Timeline, turn: TurnRecord) -> None:

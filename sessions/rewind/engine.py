@@ -38,7 +38,7 @@ from sessions.rewind.log import CaptureLog
 from sessions.rewind.payloads import Payloads
 from sessions.rewind.splicing import Splice, Splicer
 from sessions.rewind.states import Absent, Content, Directory, FileState, Image, Payload, same
-from sessions.rewind.worktree import NEW_DIRECTORY_MODE, OutsideError, Worktree, read_content
+from sessions.rewind.worktree import NEW_DIRECTORY_MODE, ChangedError, Identity, OutsideError, Worktree, read_content
 from sessions.transcript.writer import Writer
 
 
@@ -95,11 +95,11 @@ class Engine:
                 left = self._complete(record)
                 self._refuse_rewritten(left)
                 return self._conclude(record, left)
-            except (OSError, OutsideError) as error:
+            except Exception as error:
                 self._put_back(record, error)
-                if isinstance(error, OSError):
-                    raise
-                raise OSError(f"a directory was replaced meanwhile: {error}") from error
+                if isinstance(error, OutsideError):
+                    raise OSError(f"a directory was replaced meanwhile: {error}") from error
+                raise
 
     def recover(self) -> Outcome | None:
         """Finish, or put back, what a crash left; None where there is nothing.
@@ -109,11 +109,13 @@ class Engine:
         """
         record = self._journal.pending()
         outcome = self._settle(record) if record is not None else None
-        with contextlib.suppress(OSError):  # leftovers are no reason to keep anybody out
-            self._journal.sweep()
+        self._journal.sweep()
         return outcome
 
     def _settle(self, record: Record) -> Outcome:
+        if any(step.record == record.id for step in self._log.read().steps):  # all was done but the last rename
+            self._journal.finish(record)
+            return Outcome(record)
         with _uninterrupted():
             if self._journal.is_aborted(record):
                 return Outcome(record, self._put_back(record, None), put_back=True)
@@ -174,25 +176,30 @@ class Engine:
         for change in changes:
             temp_name = _temp_name(record, change.path)
             self._worktree.sweep(change.path, temp_name)
-            current = self._worktree.look(change.path)
+            current, identity = self._worktree.look(change.path)
             if same(current, change.after.state) and not _half_made(current, change):
                 continue
             if not same(current, change.before.state) and not _half_made(current, change):
                 left.append(change.path)
                 continue
-            self._put(change, temp_name)
+            if not self._put(change, (current, identity), temp_name):
+                left.append(change.path)
         for path in sorted({os.path.dirname(change.path): change.path for change in changes}.values()):
             self._worktree.sync_parent(path)
         return tuple(left)
 
-    def _put(self, change: Change, temp_name: str) -> None:
+    def _put(self, change: Change, found: tuple[FileState, Identity | None], temp_name: str) -> bool:
+        """Make a path be its ``after``; False where somebody changed it in the last moment and it was left alone."""
         write = self._payloads.writer(change.after) if isinstance(change.after.state, Content) else None
         try:
-            self._worktree.put(change.path, change.after.state, write=write, temp_name=temp_name)
+            self._worktree.put(change.path, change.after.state, instead_of=found, write=write, temp_name=temp_name)
+        except ChangedError:
+            return False
         except OSError as error:
             if error.errno in {errno.ENOTEMPTY, errno.EEXIST} and isinstance(change.after.state, Absent):
-                return  # a directory in which somebody made a file meanwhile: it stays
+                return False  # a directory in which somebody made a file meanwhile: it stays
             raise
+        return True
 
     # -- put back --------------------------------------------------------------------------------------------------
 

@@ -34,30 +34,27 @@ class ForeignHistory:
         self._directory = os.path.realpath(root / "file-history")
         self._worktree = worktree
 
-    def touches(self, snapshots: Sequence[ForeignSnapshot], places: Places) -> list[Touch]:
-        """Return a touch for each snapshot, in transcript order. Reads the snapshot files that are there."""
-        found: list[Touch] = []
+    def touches(self, snapshots: Sequence[ForeignSnapshot], places: Places) -> list[tuple[ForeignSnapshot, Touch]]:
+        """Return a touch for each snapshot of a file, in transcript order. Reads the snapshot files that are there."""
+        found: list[tuple[ForeignSnapshot, Touch]] = []
         for number, snapshot in enumerate(snapshots):
             try:
                 path = self._worktree.identify(snapshot.path)
             except RequestError:
                 continue
             order = places.of_snapshot(snapshot, number)
-            found.append(Touch(order, None, path, self._image(snapshot, path), None, "agent"))
+            found.append((snapshot, Touch(order, None, path, self._image(snapshot, path), None, "agent")))
         return found
 
     def _image(self, snapshot: ForeignSnapshot, path: str) -> Image:
         if snapshot.operation == "create" and not snapshot.snapshot_path:
             return Image(Absent())
-        if not snapshot.snapshot_path:
-            return _LOST
-        kept = os.path.realpath(os.path.join(self._directory, snapshot.snapshot_path))
-        if not kept.startswith(self._directory + "/"):
-            return _LOST
         try:
-            with open(kept, "rb") as source:
-                content = read_content(source.fileno())
-        except (OSError, ValueError):
+            kept = os.path.realpath(os.path.join(self._directory, snapshot.snapshot_path or ""))
+            content = _content_of(kept) if kept.startswith(self._directory + "/") else None
+        except (OSError, ValueError):  # a NUL, or what the system cannot spell
+            content = None
+        if content is None:
             return _LOST
         return Image(Content(content.sha256, content.size, self._mode(path)), Payload(kept, 0, content.size))
 
@@ -67,3 +64,11 @@ class ForeignHistory:
                 return stat.S_IMODE(os.fstat(fd).st_mode)
         except (OSError, OutsideError):
             return 0o644
+
+
+def _content_of(kept: str) -> Content | None:
+    source = os.open(kept, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        return read_content(source) if stat.S_ISREG(os.fstat(source).st_mode) else None
+    finally:
+        os.close(source)

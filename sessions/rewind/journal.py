@@ -77,6 +77,7 @@ class Record:
         changes: In the order they are made; put back in the opposite order.
         log: Records appended to the timeline when all else is done.
         removed_messages: For the report of an undo's redo.
+        length: Bytes of the transcript before, where the transaction leaves it alone.
     """
 
     id: str
@@ -90,6 +91,7 @@ class Record:
     log: tuple[dict[str, object], ...]
     removed_messages: int = 0
     prompt: str = ""
+    length: int = 0
 
     def to_record(self) -> dict[str, object]:
         """Return plain data; ``record_from(r.to_record()) == r``."""
@@ -109,6 +111,7 @@ class Record:
             "log": list(self.log),
             "removed_messages": self.removed_messages,
             "prompt": self.prompt,
+            "length": self.length,
         }
 
 
@@ -120,9 +123,13 @@ def record_from(data: Mapping[str, object]) -> Record:
     """
     try:
         texts = {name: data[name] for name in ("id", "kind", "rewind", "scope", "to", "at", "prompt")}
-        removed = data["removed_messages"]
-        if not all(isinstance(text, str) for text in texts.values()) or not isinstance(removed, int):
+        removed, length = data["removed_messages"], data.get("length", 0)
+        if not all(isinstance(text, str) for text in texts.values()):
             raise ValueError("a field is not text")
+        if not is_safe(str(texts["id"])) or not is_safe(str(texts["rewind"])):
+            raise ValueError("its id is no name")
+        if not isinstance(removed, int) or not isinstance(length, int):
+            raise ValueError("a field is not a number")
         return Record(
             **cast("dict[str, str]", texts),
             changes=tuple(
@@ -132,8 +139,9 @@ def record_from(data: Mapping[str, object]) -> Record:
             cut=_cut_from(data["cut"]),
             log=tuple(cast("list[dict[str, object]]", data["log"])),
             removed_messages=removed,
+            length=length,
         )
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a transaction: {error!r}") from error
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 
 _PROBE_BYTES = 8000
 _MOST_EDITS = 1000
+_MOST_STEPS = 2_000_000  # edits times lines: what the algorithm may have to do
 
 
 def is_binary(content: bytes) -> bool:
@@ -17,7 +18,8 @@ def count_changes(before: bytes, after: bytes) -> tuple[int, int] | None:
     """Count the lines a change inserts and deletes, as few as possible.
 
     Returns:
-        ``(insertions, deletions)``; None for binary content, or where more than 1,000 lines were moved about.
+        ``(insertions, deletions)``; None for binary content, or where too many lines (1,000; in large files fewer) were
+        moved about.
     """
     if is_binary(before) or is_binary(after):
         return None
@@ -52,8 +54,9 @@ def _shared(lines: list[bytes], other: list[bytes]) -> list[bytes]:
 
 def _distance(old: list[bytes], new: list[bytes]) -> int | None:
     """Return the least number of insertions and deletions (Myers' greedy algorithm); None beyond the bound."""
+    lines = len(old) + len(new)
     furthest = {1: 0}
-    for edits in range(min(len(old) + len(new), _MOST_EDITS) + 1):
+    for edits in range(min(lines, _MOST_EDITS, _MOST_STEPS // (lines + 1)) + 1):
         for diagonal in range(-edits, edits + 1, 2):
             if diagonal == -edits or (diagonal != edits and furthest[diagonal - 1] < furthest[diagonal + 1]):
                 x = furthest[diagonal + 1]

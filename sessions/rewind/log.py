@@ -19,6 +19,8 @@ from sessions.locks import FileLock
 from sessions.rewind.timeline import VERSION, Timeline
 from sessions.transcript.codec import dumps, loads
 
+TIMELINE = "timeline.jsonl"
+
 
 class CaptureLog:
     """The log of one session. Objects work from several threads.
@@ -29,7 +31,7 @@ class CaptureLog:
 
     def __init__(self, sidecar: Path) -> None:
         self.sidecar = sidecar
-        self.path = sidecar / "timeline.jsonl"
+        self.path = sidecar / TIMELINE
         self._lock = FileLock(sidecar / "captures.lock")
         self._thread_lock = threading.RLock()
         self._depth = 0

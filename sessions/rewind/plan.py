@@ -132,6 +132,7 @@ class Plan:
         conflicts: The files among them that somebody else changed.
         gaps: What the removed turns did that cannot be taken back.
         tasks: Labels of background tasks that would be cancelled.
+        refused: Why it would be refused as it stands, in a sentence; None where it can be carried out.
         basis: What the plan was made from; compared before anything is changed. Opaque.
     """
 
@@ -149,6 +150,7 @@ class Plan:
     gaps: tuple[Gap, ...]
     tasks: tuple[str, ...] = ()
     paths: tuple[str, ...] | None = None
+    refused: str | None = None
     basis: object = field(default=None, repr=False, compare=False)
 
     @property

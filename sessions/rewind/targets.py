@@ -53,8 +53,8 @@ def resolve(to: Reference, prompts: Sequence[Prompt], timeline: Timeline, scope:
     detached = timeline.turn_of(wanted) if scope == "code" else None
     if detached is not None:
         return Target(wanted, None, None, (detached.seq, 0, 0, 0))
-    if wanted.isdecimal() and len(wanted) < 10:
-        return resolve(int(wanted), prompts, timeline, scope)
+    if wanted.isdecimal() and len(wanted) < 10 and 1 <= int(wanted) <= len(prompts):
+        return _visible(int(wanted) - 1, prompts, places)
     matching = [place for place, prompt in enumerate(prompts) if prompt.id.startswith(wanted)]
     if len(matching) == 1:
         return _visible(matching[0], prompts, places)

@@ -113,8 +113,9 @@ class Timeline:
     removed_turns: dict[int, str] = field(default_factory=dict)
     next_seq: int = 0
     next_turn: int = 1
-    last_turn_seq: int = -1
     damaged: int = 0
+    missing: list[int] = field(default_factory=list)
+    _expired: set[str] = field(default_factory=set)
     _stash: dict[str, _Removed] = field(default_factory=dict)
     _spans: dict[str, tuple[int, int]] = field(default_factory=dict)
     _latest: dict[tuple[int, str], int] = field(default_factory=dict)
@@ -129,7 +130,11 @@ class Timeline:
 
     def turn_of(self, message_id: str) -> TurnRecord | None:
         """Return the live turn whose prompt has that id, also a detached one."""
-        return next((turn for turn in self.turns.values() if turn.message_id == message_id), None)
+        return self.first_turns().get(message_id)
+
+    def first_turns(self) -> dict[str, TurnRecord]:
+        """Return the live turns by the message id of their prompt; of several with one id the first."""
+        return {turn.message_id: turn for turn in reversed(self.turns.values())}
 
     def touch_in(self, turn: int, path: str) -> Touch | None:
         """Return what a turn did to a path so far."""
@@ -154,19 +159,15 @@ class Timeline:
 
     def newest_undone(self) -> Step | None:
         """Return the rewind a redo would repeat: the last one undone, if no turn and no rewind came since."""
-        undone = [step for step in self.steps if step.state == "undone"]
-        if not undone:
-            return None
-        newest = max(undone, key=lambda step: step.seq)
-        done_later = any(
-            step.seq > newest.seq for step in self.steps if step.state == "done" and step.record == step.rewind
-        )
-        return None if done_later or self.last_turn_seq > newest.seq else newest
+        undone = [step for step in self.steps if step.state == "undone" and step.rewind not in self._expired]
+        return max(undone, key=lambda step: step.seq, default=None)
 
     def _fold(self, record: Mapping[str, object]) -> None:
         seq = record["seq"]
         if not isinstance(seq, int):
             raise ValueError("seq")
+        if seq > self.next_seq or _int(record["v"]) > VERSION:
+            self.missing.append(self.next_seq)
         self.next_seq = max(self.next_seq, seq + 1)
         folds: dict[object, Callable[[int, Mapping[str, object]], None]] = {
             "turn": self._begin_turn,
@@ -189,7 +190,7 @@ class Timeline:
             seq, number, _str(record["message_id"]), run_id if isinstance(run_id, str) else None
         )
         self.next_turn = max(self.next_turn, number + 1)
-        self.last_turn_seq = seq
+        self._expire()
 
     def _touch(self, seq: int, record: Mapping[str, object]) -> None:
         turn, path = _int(record["turn"]), _str(record["path"])
@@ -231,6 +232,7 @@ class Timeline:
 
     def _rewind(self, seq: int, record: Mapping[str, object]) -> None:
         name, from_seq = _str(record["rewind"]), record.get("from_seq")
+        self._expire()
         scope = cast("Scope", _str(record["scope"]))
         self.steps.append(
             Step(name, name, scope, _str(record["to"]), _str(record.get("at", "")), seq, "done", _left(record))
@@ -290,6 +292,10 @@ class Timeline:
             before, after = image_from(each["before"]), image_from(each["after"])
             name = f"rewind {record['rewind']}"
             self.touches.append(Touch((seq, 0, 0, place), None, _str(each["path"]), before, after, name))
+
+    def _expire(self) -> None:
+        """Forget what could be redone: something new happened."""
+        self._expired.update(step.rewind for step in self.steps if step.state == "undone")
 
     def _set_step(self, name: str, state: Literal["done", "undone"], said: Mapping[str, object]) -> Step:
         for place, step in enumerate(self.steps):

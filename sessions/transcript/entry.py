@@ -84,7 +84,7 @@ class Entry(NamedTuple):
         return total if isinstance(total, int) and not isinstance(total, bool) else None
 
     def _text(self, key: str) -> str | None:
-        value = (self.data or {}).get(key)
+        value = self.data.get(key) if self.data is not None else None
         return value if isinstance(value, str) else None
 
 

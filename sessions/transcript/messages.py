@@ -97,6 +97,7 @@ Known = Annotated[
 ]
 _KNOWN: TypeAdapter[Known] = TypeAdapter(Known)
 _KNOWN_TYPES = ("text", "reasoning", "tool", "bang", "compact", "compress", "task_notification")
+_ATTRIBUTES = ("is_meta", "additional_fields")  # spelled so in a file they are unknown keys, and no fields
 Block = Annotated[Known | OtherBlock, Field(union_mode="left_to_right")]
 
 
@@ -121,7 +122,7 @@ class Message(_Model):
     @classmethod
     def from_entry(cls, entry: Entry) -> Self:
         """Return the message a line holds. Never raises for an entry of kind ``MESSAGE``, however odd."""
-        data = dict(entry.data or {})
+        data = {key: value for key, value in (entry.data or {}).items() if key not in _ATTRIBUTES}
         readable = {
             "timestamp": entry.timestamp,
             "id": entry.id,
@@ -232,6 +233,8 @@ def message_of(value: Message | Mapping[str, object]) -> Message:
     """
     try:
         message = value if isinstance(value, Message) else Message.model_validate(dict(value))
+        if "blocks" not in message.model_fields_set:
+            raise RequestError("not a message: it has no blocks")
         for block in message.blocks:
             if isinstance(block, OtherBlock) and block.type in _KNOWN_TYPES:
                 _KNOWN.validate_python(block.model_dump())  # says what it lacks

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sessions.transcript import blocks, codec, collapse, cut, lines, scanning, turns
 from sessions.transcript.entry import Entry, Kind
-from sessions.transcript.outline import Finding, Outline, Prompt, Tail
+from sessions.transcript.outline import Finding, Header, Outline, Prompt, Tail
 from sessions.transcript.summaries import head, summary
 
 __all__ = [
@@ -124,13 +124,16 @@ def torn_at(descriptor: int, size: int) -> tuple[int, bytes] | None:
     return offset, raw
 
 
-def survey_tail(path: Path, place: int) -> Tail:
+def survey_tail(path: Path, place: int, *, header: Header | None) -> Tail:
     """Return what a cut in front of byte ``place``, the start of a line, would remove.
 
-    Streams over what lies behind the cut, and looks in front of it only for the header and, if a compaction lies
-    behind, for the originals of what it said again.
+    Streams over what lies behind the cut, and looks in front of it only if a compaction lies behind, for the originals
+    of what it said again.
+
+    Args:
+        header: The transcript's first header line, wherever it lies: the only one that stays.
     """
-    found = _Behind(has_header=(first := head(path)) is not None and first.offset < place)
+    found = _Behind(has_header=header is not None and header.offset < place)
     size = place
     for _, size, entry in scanning.every_line(Path(path), place):  # noqa: B007 - the last end is the size
         found.take(entry)
@@ -173,9 +176,8 @@ class _Behind:
 
 
 def _visible(path: Path, rule: Rule) -> Iterator[Entry]:
-    places = rule(list(scanning.places_in(scanning.every_line(path))))
     with lines.opened(path) as (descriptor, _):
-        for place in places:
+        for place in rule(list(scanning.places_in(scanning.every_line(descriptor)))):
             yield _entry_at(descriptor, place.offset, place.end)
 
 
@@ -195,15 +197,16 @@ def has_snapshots(path: Path, start: int) -> bool:
     return False
 
 
-def lines_since(path: Path, start: int) -> tuple[bytes, bytes]:
-    """Split what was appended behind byte ``start``, the start of a line, by whether it belongs to a turn.
+def lines_since(path: Path, start: int, end: int | None = None) -> list[tuple[bytes, bool]]:
+    """Return the lines that start in ``[start, end)``, each with its newline and whether it belongs to a turn.
 
-    Returns:
-        ``(session's, turns')``: title, header and unknown lines and notices of tasks; all other messages and events.
-        Together they are all lines behind ``start``, each once, in order, each with its newline.
+    Title, header and unknown lines and notices of tasks belong to the session; all other messages and events to a turn.
+    A torn last line is not among them. ``start`` is the start of a line.
     """
-    stays, turned = bytearray(), bytearray()
-    for _, entry in read_entries(path, start):
-        of_a_turn = entry.kind is Kind.ROLLBACK or (entry.kind is Kind.MESSAGE and not blocks.is_notice(entry))
-        (turned if of_a_turn else stays).extend(entry.raw + b"\n")
-    return bytes(stays), bytes(turned)
+    return [
+        (
+            entry.raw + b"\n",
+            entry.kind is Kind.ROLLBACK or (entry.kind is Kind.MESSAGE and not blocks.is_notice(entry)),
+        )
+        for _, entry in read_entries(path, start, end)
+    ]

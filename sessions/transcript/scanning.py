@@ -81,19 +81,19 @@ class Scan:
         Raises:
             NeedsEveryLineError: Something is hidden, or a compact message keeps a part of the view.
         """
-        if entry.kind is Kind.ROLLBACK or (self.deep and entry.after is not None and entry.is_compact):
+        if entry.kind is Kind.ROLLBACK:
             raise NeedsEveryLineError
         if entry.kind is not Kind.MESSAGE:
             return
-        if entry.is_compact:
+        if b'"comp' in entry.raw and entry.is_compact:
             if self.deep:
                 self._pass_compact(entry, offset)
             return
         self._last_compact = None
-        if turns.is_prompt(entry) and entry.id is not None:
-            self.in_view.add(entry.id)
-            if entry.id not in self.prompts:
-                self.prompts[entry.id] = prompt_of(entry, offset, end)
+        if turns.is_prompt(entry) and (name := entry.id) is not None:
+            self.in_view.add(name)
+            if name not in self.prompts:
+                self.prompts[name] = prompt_of(entry, offset, end)
 
     def pass_over(self) -> None:
         """Take in that an assistant message without a summary was passed over."""
@@ -135,6 +135,8 @@ class Scan:
             self.findings.append(opaque_finding(entry.raw, offset))
 
     def _pass_compact(self, entry: Entry, offset: int) -> None:
+        if entry.after is not None:
+            raise NeedsEveryLineError
         if self._last_compact is None:
             self.compactions.append(offset)
             self._last_compact = entry
@@ -169,10 +171,14 @@ def places_in(numbered: Iterable[tuple[int, int, Entry]]) -> Iterator[Place]:
 
 
 def every_line(
-    path: Path, start: int = 0, end: int | None = None, *, buffer: int = BUFFER
+    source: Path | int, start: int = 0, end: int | None = None, *, buffer: int = BUFFER
 ) -> Iterator[tuple[int, int, Entry]]:
-    """Yield every line that starts in the range: offset, end, entry. A torn last line is not yielded."""
-    with path.open("rb", buffering=buffer) as file:
+    """Yield every line that starts in the range: offset, end, entry. A torn last line is not yielded.
+
+    Args:
+        source: The file, or a descriptor of it, which stays open and is moved.
+    """
+    with open(source, "rb", buffering=buffer, closefd=not isinstance(source, int)) as file:
         offset = file.seek(start)
         for line in file:
             if end is not None and offset >= end:
@@ -262,6 +268,7 @@ class Follower:
         self._found = Scan(deep=deep)
         self._offset = 0
         self._anchor = b""  # the bytes in front of the offset
+        self._written = 0  # when the file was last written, before it was read
         self._ended = True  # no complete line without newline was taken in, which may yet become another line
 
     @property
@@ -276,11 +283,12 @@ class Follower:
         except FileNotFoundError:
             self._restart()
             return Outline(self.path, 0, 0)
-        if self._outline is not None and (self._outline.inode, self._outline.size) == (status.st_ino, status.st_size):
-            return self._outline
-        known = self._outline
-        if known is None or known.inode != status.st_ino or status.st_size < known.size or not self._ended:
+        known, written = self._outline, status.st_mtime_ns
+        if known is not None and (known.inode, known.size, self._written) == (status.st_ino, status.st_size, written):
+            return known
+        if known is None or known.inode != status.st_ino or status.st_size <= known.size or not self._ended:
             self._restart()
+        self._written = written
         try:
             self._outline = self._go_on()
         except NeedsEveryLineError:
@@ -304,25 +312,33 @@ class Follower:
             if file.read(len(self._anchor)) != self._anchor:
                 self._restart()
                 return self._go_on()
+            last, passed = self._anchor, False
             for line in file:
+                if (
+                    line[-1] == 10
+                    and is_assistant(line) is not None
+                    and not (deep and (_COMPACT in line or _FILES in line))
+                ):
+                    offset += len(line)
+                    last, passed = line, True
+                    continue
+                if passed:
+                    found.pass_over()
+                    passed = False
+                entry = codec.decode(line[:-1] if line[-1] == 10 else line)
                 if line[-1] != 10:  # an unended line is looked at whole, now and when it has grown
-                    entry = codec.decode(line)
                     if entry.kind is Kind.OPAQUE:
                         torn.append(torn_finding(line, offset))
-                        return found.outline(self.path, offset + len(line), inode, torn)
+                        break
                     self._ended = False
-                elif is_assistant(line) is not None and not (deep and (_COMPACT in line or _FILES in line)):
-                    found.pass_over()
-                    offset += len(line)
-                    self._offset, self._anchor = offset, line[-ANCHOR_BYTES:]
-                    continue
-                else:
-                    entry = codec.decode(line[:-1])
                 found.note(entry, offset, offset + len(line))
                 found.pass_message(entry, offset, offset + len(line))
                 offset += len(line)
-                self._offset, self._anchor = offset, line[-ANCHOR_BYTES:]
-        return found.outline(self.path, offset, inode, torn)
+                last = line
+        if passed:
+            found.pass_over()
+        self._offset, self._anchor = offset, last[-ANCHOR_BYTES:]
+        return found.outline(self.path, offset + len(line) if torn else offset, inode, torn)
 
 
 def _scan_every_line(path: Path, *, deep: bool) -> Outline:

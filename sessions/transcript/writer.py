@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -136,7 +137,8 @@ class Writer:
         )
 
     def _temp_prefix(self) -> str:
-        return f"{files.TEMP_PREFIX}{self.path.name}."
+        # An id may be as long as a name can be: the temporary's is made of its checksum.
+        return f"{files.TEMP_PREFIX}{zlib.crc32(os.fsencode(self.path.name)):08x}."
 
     def _temp_name(self) -> str:
         return f"{self._temp_prefix()}{secrets.token_hex(4)}{files.TEMP_SUFFIX}"

@@ -24,7 +24,7 @@ def compact(path, summary):
 def rewind(path, prompt_id):
     outline = reader.scan(path)
     cut = next(prompt.offset for prompt in outline.prompts if prompt.id == prompt_id)
-    tail = titles.restated(reader.survey_tail(path, cut).kept, outline.title, cut)
+    tail = titles.restated(reader.survey_tail(path, cut, header=outline.header).kept, outline.title, cut)
     writer_of(path).rewrite(cut, tail)
 
 

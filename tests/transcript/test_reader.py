@@ -235,7 +235,7 @@ def test_a_cut_counts_the_messages_that_leave_and_not_their_copies(write, words,
     path = write(words.replace("| ", "").replace("|", ""))
     kept = words.partition("|")[0]
     place = sum(len(raw) + 1 for raw in script(words.replace("|", ""))[: len(kept.split())])
-    tail = reader.survey_tail(path, place)
+    tail = reader.survey_tail(path, place, header=reader.scan(path).header)
     assert (tail.removed_messages, tail.size) == (count, path.stat().st_size)
 
 
@@ -244,18 +244,18 @@ def test_what_stays_behind_a_cut_is_the_header_and_the_titles_byte_for_byte(tmp_
     path.write_bytes(b"\r\n".join(script("u1 T:one x H u2 T:two H a2")) + b"\r\n" + line("T:three"))
     first, _ = reader.scan(path).prompts
     kept = b"\r\n".join(script("T:one H T:two")) + b"\r\n" + line("T:three") + b"\n"
-    assert reader.survey_tail(path, first.offset).kept == kept
+    assert reader.survey_tail(path, first.offset, header=reader.scan(path).header).kept == kept
 
 
 def test_a_second_header_behind_a_cut_does_not_stay(write):
     path = write("H u1 H u2")
-    assert reader.survey_tail(path, reader.scan(path).prompts[0].offset).kept == b""
+    assert reader.survey_tail(path, reader.scan(path).prompts[0].offset, header=reader.scan(path).header).kept == b""
 
 
 def test_a_torn_last_line_counts_into_the_size(tmp_path):
     path = tmp_path / "s.jsonl"
     path.write_bytes(line("u1") + b"\n" + b"torn")
-    assert reader.survey_tail(path, 0).size == path.stat().st_size
+    assert reader.survey_tail(path, 0, header=None).size == path.stat().st_size
 
 
 TITLES = {
@@ -275,7 +275,8 @@ def test_the_title_is_said_once_more_unless_it_is_the_last_line(write, words, ta
     kept = words.partition("|")[0].split()
     path = write(words.replace("|", ""))
     cut = sum(len(raw) + 1 for raw in script(words.replace("|", ""))[: len(kept)])
-    survey, outline = reader.survey_tail(path, cut), reader.scan(path, deep=False)
+    outline = reader.scan(path, deep=False)
+    survey = reader.survey_tail(path, cut, header=outline.header)
     assert titles.restated(survey.kept, outline.title, cut) == b"".join(raw + b"\n" for raw in script(tail))
 
 

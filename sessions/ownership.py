@@ -1,0 +1,73 @@
+"""Who may write a session: whoever holds the lock in its sidecar, from opening to closing."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from sessions import files
+from sessions.errors import LockedError
+from sessions.locks import FileLock, HeldError
+
+CAPTURES_LOCK = "captures.lock"
+
+
+class Ownership:
+    """The lock of one session.
+
+    Args:
+        sidecar: The session's ``.ckpt`` directory; made when the lock is taken, and removed again when it is given back
+            and nothing else was put there: looking at a session leaves no trace.
+    """
+
+    def __init__(self, sidecar: Path) -> None:
+        self._sidecar = sidecar
+        self._lock = FileLock(sidecar / "lock")
+
+    @property
+    def held(self) -> bool:
+        """Whether this object holds the lock."""
+        return self._lock.held
+
+    def take(self, session_id: str, *, then: Callable[[], None]) -> None:
+        """Take the lock, and do what comes first of all under it; if that fails the lock is given back.
+
+        Raises:
+            LockedError: Somebody else holds it; the error names the process.
+        """
+        self._acquire(session_id)
+        try:
+            self._lock.sign()
+            then()
+        except BaseException:
+            self.give_back()
+            raise
+
+    def give_back(self) -> None:
+        """Release the lock; without it nothing happens."""
+        if not self._lock.held:
+            return
+        unused = not set(os.listdir(self._sidecar)) - {self._lock.path.name, CAPTURES_LOCK}
+        if unused:
+            with contextlib.suppress(OSError):
+                os.unlink(self._sidecar / CAPTURES_LOCK)
+        self._lock.release(unlink=unused)
+        if unused:
+            with contextlib.suppress(OSError):
+                os.rmdir(self._sidecar)
+
+    def give_up(self) -> None:
+        """Release the lock of a session whose sidecar was removed."""
+        self._lock.release()
+
+    def _acquire(self, session_id: str) -> None:
+        while True:
+            files.make_directory(self._sidecar)
+            try:
+                return self._lock.acquire()
+            except FileNotFoundError:
+                continue  # its last owner removed the unused sidecar in between
+            except HeldError as held:
+                raise LockedError(session_id, held.pid, held.command) from None
