@@ -78,6 +78,8 @@ class Record:
         log: Records appended to the timeline when all else is done.
         removed_messages: For the report of an undo's redo.
         length: Bytes of the transcript before, where the transaction leaves it alone.
+        captures: The paths whose new state counts as captured on the timeline: those of a rewind of the code alone, and
+            what an undo or redo overwrites of somebody else.
     """
 
     id: str
@@ -92,6 +94,7 @@ class Record:
     removed_messages: int = 0
     prompt: str = ""
     length: int = 0
+    captures: tuple[str, ...] = ()
 
     def to_record(self) -> dict[str, object]:
         """Return plain data; ``record_from(r.to_record()) == r``."""
@@ -112,6 +115,7 @@ class Record:
             "removed_messages": self.removed_messages,
             "prompt": self.prompt,
             "length": self.length,
+            "captures": list(self.captures),
         }
 
 
@@ -140,6 +144,7 @@ def record_from(data: Mapping[str, object]) -> Record:
             log=tuple(cast("list[dict[str, object]]", data["log"])),
             removed_messages=removed,
             length=length,
+            captures=tuple(str(path) for path in cast("list[object]", data.get("captures", []))),
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a transaction: {error!r}") from error
@@ -205,7 +210,10 @@ class Journal:
 
         Raises:
             OSError: It does not; nothing but the stage was made.
+            IncompleteError: Likewise: another one is not finished.
         """
+        if self.intent.exists():
+            raise IncompleteError(f"an earlier rewind is not finished: {self.intent}")
         text = dumps(record.to_record())
         digest = hashlib.sha256(text).hexdigest().encode()
         with contextlib.suppress(files.DurabilityUnknownError):  # the intent is live: from here on it is carried out
