@@ -68,6 +68,7 @@ class AtomicFile(AtomicWriter):  # type: ignore[misc]  # atomicwrites ships no t
         temp_name: The temporary's name, for callers that write it down beforehand.
         mode: Permission bits; None keeps those of the replaced file, 0600 for a new one.
         sync_directory: Whether the rename itself is made durable.
+        before_rename: Called when the new file is complete and durable; what it raises leaves the old one in place.
     """
 
     def __init__(
@@ -78,12 +79,14 @@ class AtomicFile(AtomicWriter):  # type: ignore[misc]  # atomicwrites ships no t
         temp_name: str | None = None,
         mode: int | None = None,
         sync_directory: bool = True,
+        before_rename: Callable[[], None] | None = None,
     ) -> None:
         super().__init__(os.fsdecode(path), mode="wb", overwrite=True)
         self._given_dir_fd = dir_fd
         self._temp = temp_name or f"{TEMP_PREFIX}{secrets.token_hex(8)}{TEMP_SUFFIX}"
         self._permissions = mode
         self._sync_directory = sync_directory
+        self._before_rename = before_rename
         self._directory = -1
         self._name = ""
         self._renamed = False
@@ -115,6 +118,8 @@ class AtomicFile(AtomicWriter):  # type: ignore[misc]  # atomicwrites ships no t
         Raises:
             DurabilityUnknownError: The rename is done, syncing the directory failed.
         """
+        if self._before_rename is not None:
+            self._before_rename()
         os.rename(self._temp, self._name, src_dir_fd=self._directory, dst_dir_fd=self._directory)
         self._renamed = True
         try:
@@ -166,12 +171,20 @@ def rewrite(
     temp_name: str | None = None,
     mode: int | None = None,
     sync_directory: bool = True,
+    before_rename: Callable[[], None] | None = None,
 ) -> None:
     """Replace the file at ``path`` by what ``write(descriptor)`` writes, in one step.
 
     The promises are those of `AtomicFile`, which also explains the arguments. What ``write`` raises passes through.
     """
-    file = AtomicFile(path, dir_fd=dir_fd, temp_name=temp_name, mode=mode, sync_directory=sync_directory)
+    file = AtomicFile(
+        path,
+        dir_fd=dir_fd,
+        temp_name=temp_name,
+        mode=mode,
+        sync_directory=sync_directory,
+        before_rename=before_rename,
+    )
     with file.open() as stream:
         write(stream.fileno())
 

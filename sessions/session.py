@@ -7,6 +7,7 @@ to ``close``. The lock in the process (``_guard``) makes it usable from several 
 from __future__ import annotations
 
 import contextlib
+import os
 import shlex
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,10 +21,10 @@ from sessions import paths
 from sessions.compaction import Compaction, compact
 from sessions.errors import BusyError, ConflictError, RequestError
 from sessions.ownership import Ownership
-from sessions.rewind.audit import audit
+from sessions.rewind.audit import audit, damage
 from sessions.rewind.checkpoints import checkpoints
 from sessions.rewind.edits import Recorder
-from sessions.rewind.engine import Engine
+from sessions.rewind.engine import Engine, Outcome
 from sessions.rewind.foreign import ForeignHistory
 from sessions.rewind.journal import Journal
 from sessions.rewind.log import CaptureLog
@@ -105,7 +106,7 @@ class Session:
         self._writer = Writer(self.path, sidecar=sidecar, session_id=self.id, header=place.new_header)
         worktree = Worktree(place.touches, place.add_dirs, store=place.root)
         self._log = CaptureLog(sidecar)
-        payloads = self._payloads = Payloads(sidecar)
+        payloads = self._payloads = Payloads(sidecar, root=place.root)
         journal = Journal(sidecar)
         planner = Planner(worktree, payloads, self._shown)
         self._worktree = worktree
@@ -159,6 +160,7 @@ class Session:
         found = [*self._notes, *self._writer.findings]
         if self.path.exists():
             found += self._rewinder.outline(deep=False).findings
+        found += damage(self._log.read())
         if self.read_only and self._journal.intent.exists():
             found.append(
                 Finding("unfinished_rewind", str(self._journal.intent), "finished at the next opening for writing")
@@ -456,17 +458,20 @@ class Session:
         self._pending_title = None
 
     def _take_lock(self) -> None:
-        if not self._ownership.held:
+        if self._ownership.held:
+            if self._journal.intent.exists():
+                self._recover()
+        else:
             self._ownership.take(self.id, then=self._recover)
 
     def _recover(self) -> None:
-        if self._journal.intent.exists() or (self._journal.sidecar / "undo").exists():
+        """Finish or take back what a crash, or an error that could not be mended at once, left; sweep temporaries."""
+        if set(os.listdir(self._journal.sidecar)) - {"lock"}:
             with self._log.locked():
                 outcome = self._engine.recover()
+                self._payloads.sweep()
             if outcome is not None:
-                self._notes.append(
-                    Finding("unfinished_rewind", f"rewind {outcome.record.rewind}", _recovered(outcome.left))
-                )
+                self._notes.append(Finding("unfinished_rewind", f"rewind {outcome.record.rewind}", _recovered(outcome)))
         self._writer.sweep()
 
     def _refuse_open_turn(self, what: str) -> None:
@@ -482,7 +487,6 @@ class Session:
         return paths.shown(path, self._worktree.workdir) if self._worktree.workdir else path
 
 
-def _recovered(left: Sequence[str]) -> str:
-    if not left:
-        return "finished"
-    return f"finished, but edited meanwhile and left alone: {', '.join(left)}"
+def _recovered(outcome: Outcome) -> str:
+    done = "taken back" if outcome.put_back else "finished"
+    return f"{done}, but edited meanwhile and left alone: {', '.join(outcome.left)}" if outcome.left else done

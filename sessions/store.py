@@ -163,15 +163,22 @@ class SessionStore:
     def _place(self, transcript: Path, add_dirs: Sequence[str | os.PathLike[str]]) -> Place:
         summary = reader.summary(transcript)
         workdir = summary.header.workdir if summary.header is not None else None
-        touches = paths.resolved(workdir) if workdir is not None else None
+        touches = workdir if workdir is not None and paths.resolved(workdir) is not None else None
         if summary.header is None and paths.project_directory(self.root, os.curdir) == transcript.parent:
             touches = os.path.realpath(os.curdir)
         from sessions.session import Place  # noqa: PLC0415
 
         return Place(
-            _id_of(transcript), self.root, transcript, summary.header, None, workdir, touches, summary.created_at,
-            _texts(add_dirs),
-        )  # fmt: skip
+            session_id=_id_of(transcript),
+            root=self.root,
+            transcript=transcript,
+            header=summary.header,
+            new_header=summary.header.raw if summary.header is not None else None,
+            workdir=workdir,
+            touches=touches,
+            created_at=summary.created_at,
+            add_dirs=_texts(add_dirs),
+        )
 
     def _forget(self, session: Session) -> None:
         with self._open.guard:

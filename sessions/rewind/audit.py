@@ -15,9 +15,7 @@ def audit(timeline: Timeline, payloads: Payloads, journal: Journal) -> Iterator[
 
     Reads every snapshot once.
     """
-    if timeline.damaged:
-        count = f"{timeline.damaged} record{'' if timeline.damaged == 1 else 's'}"
-        yield Finding("damaged_record", f"{count} of the timeline cannot be read", "skipped")
+    yield from damage(timeline)
     if journal.intent.exists():
         yield Finding("unfinished_rewind", str(journal.intent), "finished at the next opening for writing")
     for touch in timeline.touches:
@@ -28,3 +26,10 @@ def audit(timeline: Timeline, payloads: Payloads, journal: Journal) -> Iterator[
             journal.done(step.record)
         except (OSError, ValueError) as error:
             yield Finding("lost_undo", f"rewind {step.rewind}: {error}", "it cannot be undone or redone")
+
+
+def damage(timeline: Timeline) -> Iterator[Finding]:
+    """Yield what is missing from a timeline. A line cut short by a crash is none: nobody was told of it."""
+    if timeline.missing:
+        where = f"records {', '.join(str(seq) for seq in timeline.missing[:5])} of the timeline cannot be read"
+        yield Finding("damaged_record", where, "files are not taken back past them")

@@ -163,14 +163,15 @@ class Recorder:
 
     def _name(self, timeline: Timeline, turn: TurnRecord, edit: OpenEdit, path: str, records: list[Record]) -> None:
         reason = self._worktree.why_not(path)
-        if path == self._worktree.workdir:
+        is_root = path in self._worktree.roots
+        if is_root:
             reason = None
         if reason is not None:
             self._refuse(turn, edit, reason, path, records)
             return
         for parent in self._worktree.missing_parents(path):
             self._capture(timeline, turn, edit, parent, records)
-        state = self._capture(timeline, turn, edit, path, records) if path != self._worktree.workdir else Directory(0)
+        state = Directory(0) if is_root else self._capture(timeline, turn, edit, path, records)
         edit.named.append(path)
         match state:
             case Directory():
@@ -377,7 +378,9 @@ def _gap_of(state: FileState) -> str | None:
 
 def identity_from(facts: tuple[int, ...] | None) -> Identity | None:
     """Return the identity recorded with an end state; None where none was."""
-    return Identity(*facts) if facts is not None and len(facts) == 7 else None
+    if facts is None or len(facts) != 7 or not all(isinstance(fact, int) for fact in facts):
+        return None
+    return Identity(*facts)
 
 
 def refuse_removed(timeline: Timeline, turn: TurnRecord) -> None:

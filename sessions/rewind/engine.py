@@ -32,32 +32,27 @@ from types import FrameType
 
 from sessions import files
 from sessions.errors import IncompleteError, StaleError
-from sessions.rewind.journal import Cut, Journal, Record, seam_of
+from sessions.rewind.journal import Journal, Record
 from sessions.rewind.judge import Change
 from sessions.rewind.log import CaptureLog
 from sessions.rewind.payloads import Payloads
-from sessions.rewind.states import Absent, Content, Image, Payload, same
-from sessions.rewind.worktree import CHUNK_BYTES, OutsideError, Worktree, read_content
+from sessions.rewind.splicing import Splice, Splicer
+from sessions.rewind.states import Absent, Content, Directory, FileState, Image, Payload, same
+from sessions.rewind.worktree import NEW_DIRECTORY_MODE, ChangedError, Identity, OutsideError, Worktree, read_content
 from sessions.transcript.writer import Writer
-
-Part = bytes | tuple[str, int, int]
-"""Bytes, or ``(file, offset, size)`` of a file that holds them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Splice:
-    """What is to happen to the transcript: keep the first ``keep`` bytes, then come the parts of the new tail."""
-
-    keep: int
-    tail: tuple[Part, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came true: the record, the paths left alone because somebody edited them in between, and why."""
+    """What came true: the record, and the paths left alone because somebody edited them in between.
+
+    Attributes:
+        put_back: Whether it was taken back instead: an abort mark lay beside it.
+    """
 
     record: Record
     left: tuple[str, ...] = ()
+    put_back: bool = False
 
 
 class Engine:
@@ -74,7 +69,8 @@ class Engine:
         self._worktree = worktree
         self._payloads = payloads
         self._log = log
-        self._writer = writer
+        self._splicer = Splicer(writer, payloads)
+        self._transcript = str(writer.path)
 
     def run(self, draft: Record, splice: Splice | None) -> Outcome:
         """Make a transaction true.
@@ -96,12 +92,14 @@ class Engine:
                 self._journal.discard(record.id)
                 raise
             try:
-                return self._complete(record)
-            except (OSError, OutsideError) as error:
+                left = self._complete(record)
+                self._refuse_rewritten(left)
+                return self._conclude(record, left)
+            except Exception as error:
                 self._put_back(record, error)
-                if isinstance(error, OSError):
-                    raise
-                raise OSError(f"a directory was replaced meanwhile: {error}") from error
+                if isinstance(error, OutsideError):
+                    raise OSError(f"a directory was replaced meanwhile: {error}") from error
+                raise
 
     def recover(self) -> Outcome | None:
         """Finish, or put back, what a crash left; None where there is nothing.
@@ -110,15 +108,19 @@ class Engine:
             IncompleteError: That failed; the journal stays.
         """
         record = self._journal.pending()
-        if record is None:
-            self._journal.sweep()
-            return None
+        outcome = self._settle(record) if record is not None else None
+        self._journal.sweep()
+        return outcome
+
+    def _settle(self, record: Record) -> Outcome:
+        if any(step.record == record.id for step in self._log.read().steps):  # all was done but the last rename
+            self._journal.finish(record)
+            return Outcome(record)
         with _uninterrupted():
             if self._journal.is_aborted(record):
-                self._put_back(record, None)
-                return Outcome(record)
+                return Outcome(record, self._put_back(record, None), put_back=True)
             try:
-                return self._complete(record)
+                return self._conclude(record, self._complete(record))
             except (OSError, OutsideError) as error:
                 raise IncompleteError(f"an unfinished rewind cannot be completed: {error}", record=record.id) from error
 
@@ -131,7 +133,7 @@ class Engine:
                 raise OSError(f"the snapshot of {change.path} is damaged")
         with self._journal.staging(draft.id) as fd:
             changes = tuple(self._guard(change, fd, place) for change in draft.changes)
-            cut = self._stage_tails(splice, fd, place) if splice is not None else None
+            cut = self._splicer.stage(splice, fd, place) if splice is not None else None
         return replace(draft, changes=changes, cut=cut)
 
     def _guard(self, change: Change, fd: int, place: str) -> Change:
@@ -148,28 +150,20 @@ class Engine:
             raise StaleError(f"{change.path} changed meanwhile")
         return replace(change, before=Image(found, Payload(place, offset, found.size)))
 
-    def _stage_tails(self, splice: Splice, fd: int, place: str) -> Cut:
-        with open(self._writer.path, "rb") as transcript:
-            status, seam = os.fstat(transcript.fileno()), seam_of(transcript, splice.keep)
-            start = os.lseek(fd, 0, os.SEEK_CUR)
-            files.copy_range(transcript.fileno(), fd, splice.keep, status.st_size - splice.keep)
-        middle = os.lseek(fd, 0, os.SEEK_CUR)
-        for part in splice.tail:
-            if isinstance(part, bytes):
-                files.write_all(fd, part)
-            else:
-                with open(part[0], "rb") as source:
-                    files.copy_range(source.fileno(), fd, part[1], part[2])
-        end = os.lseek(fd, 0, os.SEEK_CUR)
-        removed, tail = Payload(place, start, middle - start), Payload(place, middle, end - middle)
-        return Cut(splice.keep, status.st_size, status.st_ino, removed, tail, seam)
-
     # -- 3 to 6: complete ------------------------------------------------------------------------------------------
 
-    def _complete(self, record: Record) -> Outcome:
+    def _complete(self, record: Record) -> tuple[str, ...]:
+        """Make files and transcript new; return the paths that were neither image and were left alone."""
         left = self._apply(record, record.changes)
-        if record.cut is not None:
-            self._rewrite(record.cut)
+        if record.cut is None or self._splicer.apply(record.cut):
+            return left
+        return (*left, self._transcript)
+
+    def _refuse_rewritten(self, left: tuple[str, ...]) -> None:
+        if self._transcript in left:
+            raise OSError(errno.ESTALE, "another program rewrote the transcript meanwhile", self._transcript)
+
+    def _conclude(self, record: Record, left: tuple[str, ...]) -> Outcome:
         if not any(step.record == record.id for step in self._log.read().steps):
             self._log.append([*record.log[:-1], _entry(record, left)])
         with contextlib.suppress(OSError):  # all is new and recorded; what is left to do is done at the next opening
@@ -182,83 +176,63 @@ class Engine:
         for change in changes:
             temp_name = _temp_name(record, change.path)
             self._worktree.sweep(change.path, temp_name)
-            current, _ = self._worktree.examine(change.path)
-            if same(current, change.after.state):
+            current, identity = self._worktree.look(change.path)
+            if same(current, change.after.state) and not _half_made(current, change):
                 continue
-            if not same(current, change.before.state):
+            if not same(current, change.before.state) and not _half_made(current, change):
                 left.append(change.path)
                 continue
-            self._put(change, temp_name)
+            if not self._put(change, (current, identity), temp_name):
+                left.append(change.path)
         for path in sorted({os.path.dirname(change.path): change.path for change in changes}.values()):
             self._worktree.sync_parent(path)
         return tuple(left)
 
-    def _put(self, change: Change, temp_name: str) -> None:
+    def _put(self, change: Change, found: tuple[FileState, Identity | None], temp_name: str) -> bool:
+        """Make a path be its ``after``; False where somebody changed it in the last moment and it was left alone."""
         write = self._payloads.writer(change.after) if isinstance(change.after.state, Content) else None
         try:
-            self._worktree.put(change.path, change.after.state, write=write, temp_name=temp_name)
+            self._worktree.put(change.path, change.after.state, instead_of=found, write=write, temp_name=temp_name)
+        except ChangedError:
+            return False
         except OSError as error:
             if error.errno in {errno.ENOTEMPTY, errno.EEXIST} and isinstance(change.after.state, Absent):
-                return  # a directory in which somebody made a file meanwhile: it stays
+                return False  # a directory in which somebody made a file meanwhile: it stays
             raise
-
-    def _rewrite(self, cut: Cut) -> None:
-        """Put the new tail behind the kept bytes; lines another program appended since the crash stay behind it."""
-        status = os.stat(self._writer.path)
-        if status.st_ino == cut.inode:
-            self._splice(cut.keep, cut.tail, cut.size, status.st_size)
+        return True
 
     # -- put back --------------------------------------------------------------------------------------------------
 
-    def _put_back(self, record: Record, cause: Exception | None) -> None:
-        """Make everything what it was.
+    def _put_back(self, record: Record, cause: Exception | None) -> tuple[str, ...]:
+        """Make everything what it was; return the paths left alone because somebody edited them in between.
 
         Raises:
             IncompleteError: Something could not be put back; the journal stays.
         """
         try:
-            with contextlib.suppress(
-                OSError
-            ):  # without the mark a crash during the rest would complete, which is whole too
+            with contextlib.suppress(OSError):  # without the mark a crash meanwhile completes, which is whole too
                 self._journal.mark_aborted(record)
-            if record.cut is not None:
-                self._unrewrite(record.cut)
-            self._apply(record, [Change(each.path, each.after, each.before) for each in reversed(record.changes)])
+            rewritten = record.cut is not None and not self._splicer.take_back(record.cut)
+            reverse = [Change(each.path, each.after, each.before) for each in reversed(record.changes)]
+            left = self._apply(record, reverse)
             self._journal.withdraw(record)
         except (OSError, OutsideError) as error:
             because = f" after {cause}" if cause is not None else ""
             raise IncompleteError(
                 f"a rewind stopped half-way{because} and could not be put back: {error}", record=record.id
             ) from error
+        return (*left, self._transcript) if rewritten else left
 
-    def _unrewrite(self, cut: Cut) -> None:
-        status = os.stat(self._writer.path)
-        if status.st_ino != cut.inode and not self._holds(cut.keep, cut.removed, status.st_size):
-            self._splice(cut.keep, cut.removed, cut.keep + (cut.tail.size or 0), status.st_size)
 
-    def _splice(self, keep: int, tail: Payload, known_size: int, size: int) -> None:
-        """Rewrite the transcript as its first ``keep`` bytes, ``tail``, and what lies behind ``known_size``."""
-
-        def write(fd: int) -> None:
-            with open(self._payloads.locate(tail), "rb") as stage:
-                files.copy_range(stage.fileno(), fd, tail.offset, tail.size or 0)
-            if size > known_size:
-                with open(self._writer.path, "rb") as transcript:
-                    files.copy_range(transcript.fileno(), fd, known_size, size - known_size)
-
-        self._writer.rewrite(keep, write)
-
-    def _holds(self, keep: int, tail: Payload, size: int) -> bool:
-        """Tell whether the transcript is its kept bytes and exactly that tail."""
-        if size != keep + (tail.size or 0):
+def _half_made(current: FileState, change: Change) -> bool:
+    """Tell whether a crash stopped between making a directory and giving it its mode."""
+    match current, change.before.state, change.after.state:
+        case Directory(), Directory(), _:
             return False
-        with open(self._writer.path, "rb") as transcript, open(self._payloads.locate(tail), "rb") as stage:
-            transcript.seek(keep)
-            stage.seek(tail.offset)
-            while chunk := transcript.read(CHUNK_BYTES):
-                if stage.read(len(chunk)) != chunk:
-                    return False
-        return True
+        case Directory(mode), _, Directory(wanted):
+            return mode == NEW_DIRECTORY_MODE != wanted
+        case _:
+            return False
 
 
 def _entry(record: Record, left: tuple[str, ...]) -> dict[str, object]:

@@ -34,16 +34,16 @@ class ForeignHistory:
         self._directory = os.path.realpath(root / "file-history")
         self._worktree = worktree
 
-    def touches(self, snapshots: Sequence[ForeignSnapshot], places: Places) -> list[Touch]:
-        """Return a touch for each snapshot, in transcript order. Reads the snapshot files that are there."""
-        found: list[Touch] = []
+    def touches(self, snapshots: Sequence[ForeignSnapshot], places: Places) -> list[tuple[ForeignSnapshot, Touch]]:
+        """Return a touch for each snapshot of a file, in transcript order. Reads the snapshot files that are there."""
+        found: list[tuple[ForeignSnapshot, Touch]] = []
         for number, snapshot in enumerate(snapshots):
             try:
                 path = self._worktree.identify(snapshot.path)
             except RequestError:
                 continue
             order = places.of_snapshot(snapshot, number)
-            found.append(Touch(order, None, path, self._image(snapshot, path), None, "agent"))
+            found.append((snapshot, Touch(order, None, path, self._image(snapshot, path), None, "agent")))
         return found
 
     def _image(self, snapshot: ForeignSnapshot, path: str) -> Image:

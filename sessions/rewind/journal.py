@@ -34,6 +34,7 @@ from sessions.transcript.codec import dumps, loads
 
 VERSION = 1
 SEAM_BYTES = 4096
+_ABORT = "abort-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,7 @@ class Record:
         changes: In the order they are made; put back in the opposite order.
         log: Records appended to the timeline when all else is done.
         removed_messages: For the report of an undo's redo.
+        length: Bytes of the transcript before, where the transaction leaves it alone.
     """
 
     id: str
@@ -89,6 +91,7 @@ class Record:
     log: tuple[dict[str, object], ...]
     removed_messages: int = 0
     prompt: str = ""
+    length: int = 0
 
     def to_record(self) -> dict[str, object]:
         """Return plain data; ``record_from(r.to_record()) == r``."""
@@ -108,6 +111,7 @@ class Record:
             "log": list(self.log),
             "removed_messages": self.removed_messages,
             "prompt": self.prompt,
+            "length": self.length,
         }
 
 
@@ -119,9 +123,13 @@ def record_from(data: Mapping[str, object]) -> Record:
     """
     try:
         texts = {name: data[name] for name in ("id", "kind", "rewind", "scope", "to", "at", "prompt")}
-        removed = data["removed_messages"]
-        if not all(isinstance(text, str) for text in texts.values()) or not isinstance(removed, int):
+        removed, length = data["removed_messages"], data.get("length", 0)
+        if not all(isinstance(text, str) for text in texts.values()):
             raise ValueError("a field is not text")
+        if not is_safe(str(texts["id"])) or not is_safe(str(texts["rewind"])):
+            raise ValueError("its id is no name")
+        if not isinstance(removed, int) or not isinstance(length, int):
+            raise ValueError("a field is not a number")
         return Record(
             **cast("dict[str, str]", texts),
             changes=tuple(
@@ -131,8 +139,9 @@ def record_from(data: Mapping[str, object]) -> Record:
             cut=_cut_from(data["cut"]),
             log=tuple(cast("list[dict[str, object]]", data["log"])),
             removed_messages=removed,
+            length=length,
         )
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a transaction: {error!r}") from error
 
 
@@ -238,9 +247,9 @@ class Journal:
 
     def finish(self, record: Record) -> None:
         """Turn the intent into the record an undo finds. A crash before it is durable repeats work already done."""
-        os.rename(self.intent, self.directory(record.id) / "record.json")
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self.directory(record.id) / "abort")
+        os.rename(self.intent, self.directory(record.id) / "record.json")
 
     def withdraw(self, record: Record) -> None:
         """Remove the intent of a transaction that was put back, and what it staged."""
@@ -257,20 +266,19 @@ class Journal:
             with contextlib.suppress(OSError):
                 os.rmdir(directory)
 
-    def sweep(self) -> list[str]:
-        """Remove what transactions that never came true left; the caller holds the session. Return their names."""
-        pending = self.intent.exists()
-        try:
-            names = sorted(os.listdir(self.sidecar / "undo"))
-        except FileNotFoundError:
-            return []
-        dead = [name for name in names if not pending and not (self.directory(name) / "record.json").exists()]
-        for name in dead:
-            self.discard(name)
-        return dead
+    def sweep(self) -> None:
+        """Remove what transactions left that never came true, or were put back; the caller holds the session."""
+        if self.intent.exists():
+            return
+        for name in _names_in(self.sidecar):
+            if name.startswith(_ABORT):
+                os.unlink(self.sidecar / name)
+        for name in _names_in(self.sidecar / "undo"):
+            if not (self.directory(name) / "record.json").exists():
+                self.discard(name)
 
     def _abort_mark(self, record: Record) -> Path:
-        return self.sidecar / f"abort-{record.id}"
+        return self.sidecar / f"{_ABORT}{record.id}"
 
     def _read(self, path: Path) -> Record:
         digest, _, text = path.read_bytes().partition(b"\n")
@@ -280,3 +288,10 @@ class Journal:
         if not isinstance(data, dict):
             raise ValueError("it holds no record")
         return record_from(data)
+
+
+def _names_in(directory: Path) -> list[str]:
+    try:
+        return os.listdir(directory)
+    except FileNotFoundError:
+        return []

@@ -45,11 +45,12 @@ def judge(
         return _skip(need, shown, "outside", "it lies outside the session's directories")
     if same(current, need.target.state):
         return Judgement(FileVerdict(shown, "unchanged", None, need.by, 0, 0))
-    return (
-        _impossible(need, shown, kept=kept)
-        or (_skip(need, shown, "unreadable", current.why) if isinstance(current, Unreadable) else None)
-        or _change(need, current, shown, on_conflict)
-    )
+    if (impossible := _impossible(need, shown, kept=kept)) is not None:
+        return impossible
+    if isinstance(current, Unreadable):
+        verdict = FileVerdict(shown, "skip", "unreadable", need.by, note=current.why)
+        return Judgement(verdict, None, Conflict(shown, current.why, need.by))
+    return _change(need, current, shown, on_conflict)
 
 
 def _impossible(need: Need, shown: str, *, kept: bool) -> Judgement | None:

@@ -37,6 +37,7 @@ class CaptureLog:
         self._depth = 0
         self._inode: int | None = None
         self._offset = 0
+        self._behind = False
         self._timeline = Timeline()
 
     def read(self) -> Timeline:
@@ -45,6 +46,7 @@ class CaptureLog:
             try:
                 with open(self.path, "rb") as log:
                     self._catch_up(log.fileno())
+                self._behind = False
             except FileNotFoundError:
                 self._timeline, self._offset, self._inode = Timeline(), 0, None
             return self._timeline
@@ -74,13 +76,17 @@ class CaptureLog:
         Raises:
             OSError: Nothing was appended.
         """
+        if self._behind:
+            self.read()
         first = self._timeline.next_seq
         numbered = [{"v": VERSION, "seq": first + place, **record} for place, record in enumerate(records)]
         data = b"".join(dumps(record) + b"\n" for record in numbered)
         if self._has_fragment():
             data = b"\n" + data
         files.append(self.path, data, create=True, sync=sync)
-        self.read()
+        self._behind = True
+        with contextlib.suppress(OSError):  # they are appended, whether or not they can be read back now
+            self.read()
 
     def _has_fragment(self) -> bool:
         try:

@@ -8,9 +8,10 @@ its messages are merged in at the places of their prompts.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from sessions.errors import NotFoundError
 from sessions.rewind.states import Content, Image, same
 from sessions.rewind.timeline import Order, Timeline, Touch
 from sessions.transcript.outline import ForeignSnapshot, Prompt
@@ -101,3 +102,18 @@ def needs_after(touches: Iterable[Touch], position: Order) -> list[Need]:
 def known_content(need: Need) -> Content | None:
     """Return the content the agent left, where it left a file."""
     return need.left.state if need.left is not None and isinstance(need.left.state, Content) else None
+
+
+def chosen(needs: Sequence[Need], wanted: Sequence[str], shown: Callable[[str], str]) -> list[Need]:
+    """Return the needs of some paths, and of everything below those that are directories.
+
+    Raises:
+        NotFoundError: A path needs nothing, and nothing below it does.
+    """
+    found: list[Need] = []
+    for path in wanted:
+        below = [need for need in needs if need.path == path or need.path.startswith(path + "/")]
+        if not below:
+            raise NotFoundError("file the agent touched since then", shown(path))
+        found.extend(below)
+    return sorted({need.path: need for need in found}.values(), key=lambda need: need.path)

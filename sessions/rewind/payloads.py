@@ -25,10 +25,12 @@ class Payloads:
 
     Args:
         sidecar: The session's ``.ckpt`` directory.
+        root: The store's root.
     """
 
-    def __init__(self, sidecar: Path) -> None:
+    def __init__(self, sidecar: Path, *, root: Path) -> None:
         self.sidecar = sidecar
+        self._foreign = os.path.realpath(root / "file-history")
         self._by_digest: dict[str, str] = {}
         self._verified: dict[tuple[Payload, str], tuple[int, ...]] = {}
 
@@ -78,8 +80,26 @@ class Payloads:
         finally:
             os.close(fd)
 
+    def sweep(self) -> None:
+        """Remove the temporaries a crash left in the sidecar; the caller holds the log's lock."""
+        files.sweep_temporaries(self.sidecar)
+        turns = self.sidecar / "turns"
+        try:
+            newest = max(os.listdir(turns), key=lambda name: (len(name), name), default=None)
+        except FileNotFoundError:
+            return
+        if newest is not None:  # a crash stops the newest turn, and the next opening comes here
+            files.sweep_temporaries(turns / newest)
+            files.sweep_temporaries(turns / newest / "files")
+
     def locate(self, payload: Payload) -> Path:
-        """Return the file a payload lies in."""
+        """Return the file a payload lies in: in the sidecar, or another agent's below ``<root>/file-history``.
+
+        Raises:
+            FileNotFoundError: A record names any other file.
+        """
+        if os.path.isabs(payload.file) and not payload.file.startswith(f"{self._foreign}/"):
+            raise FileNotFoundError(errno.ENOENT, "a record names a file outside the store", payload.file)
         return self.sidecar / payload.file
 
     def exists(self, image: Image) -> bool:

@@ -118,7 +118,7 @@ class Planner:
         removals: list[Change] = []
         for below in self._worktree.descend(path):
             state, _ = self._worktree.examine(below)
-            if isinstance(state, Unreadable):
+            if isinstance(state, Unreadable) or self._worktree.why_not(below) is not None:
                 return None
             if below not in judged:
                 removals.append(Change(below, Image(state), Image(Absent())))

@@ -6,20 +6,23 @@ plan it was given, and hands the transaction to the engine.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import get_args
 
 from sessions import clock, ids
-from sessions.errors import NotFoundError, RequestError, StaleError
-from sessions.rewind.engine import Engine, Outcome, Splice
+from sessions.errors import DataError, RequestError, StaleError
+from sessions.rewind.engine import Engine, Outcome
 from sessions.rewind.foreign import ForeignHistory
 from sessions.rewind.journal import Record
 from sessions.rewind.log import CaptureLog
-from sessions.rewind.needs import Need, Places, needs_after
+from sessions.rewind.needs import Need, Places, chosen, needs_after
 from sessions.rewind.plan import Gap, History, OnConflict, OnRunning, Plan, Report, Scope
 from sessions.rewind.planning import FilesPlan, Planner
-from sessions.rewind.policy import refuse_changed_files, refuse_conflicts
+from sessions.rewind.policy import objection, refuse, refuse_changed_files
+from sessions.rewind.splicing import Splice
 from sessions.rewind.targets import Reference, Target, resolve
 from sessions.rewind.timeline import Timeline, Touch
 from sessions.rewind.worktree import Worktree
@@ -93,7 +96,8 @@ class Rewinder:
             return timeline.touches
         places = Places(outline.prompts, timeline)
         return sorted(
-            [*timeline.touches, *self._foreign.touches(outline.snapshots, places)], key=lambda touch: touch.order
+            [*timeline.touches, *(touch for _, touch in self._foreign.touches(outline.snapshots, places))],
+            key=lambda touch: touch.order,
         )
 
     def plan(self, to: Reference, options: Options) -> Plan:
@@ -112,7 +116,7 @@ class Rewinder:
         files = FilesPlan()
         if options.scope != "conversation":
             files = self._planner.plan(self._needs(timeline, target, options), options.on_conflict)
-        return Plan(
+        plan = Plan(
             session_id=self._session_id,
             to=target.id,
             index=target.index,
@@ -131,19 +135,23 @@ class Rewinder:
             paths=options.paths,
             basis=_Basis((outline.inode, outline.size), files, target, tail),
         )
+        return replace(plan, refused=objection(plan, since="the agent's last edit"))
 
     def _needs(self, timeline: Timeline, target: Target, options: Options) -> list[Need]:
         touches: Sequence[Touch] = timeline.touches
         if reader.has_snapshots(self._path, target.prompt.offset if target.prompt is not None else 0):
             touches = self.touches(timeline, self.outline(deep=True))
+        if any(seq >= target.order[0] for seq in timeline.missing):
+            raise DataError(
+                "records of edits after that prompt are damaged, so its files cannot be brought back exactly; nothing"
+                " was changed (scope 'conversation' still goes back without files)"
+            )
         needs = needs_after(touches, target.order)
+        if needs and (why := self._worktree.missing(need.path for need in needs)) is not None:
+            raise RequestError(f"{why}; nothing was changed (scope 'conversation' goes back without files)")
         if options.paths is None:
             return needs
-        wanted = {self._worktree.identify(path) for path in options.paths}
-        missing = wanted - {need.path for need in needs}
-        if missing:
-            raise NotFoundError("file the agent touched since then", self._shown(min(missing)))
-        return [need for need in needs if need.path in wanted]
+        return chosen(needs, [self._worktree.identify(path) for path in options.paths], self._shown)
 
     def _gaps(self, timeline: Timeline, target: Target) -> tuple[Gap, ...]:
         return tuple(
@@ -172,7 +180,7 @@ class Rewinder:
             plan = self.plan(to.to if isinstance(to, Plan) else to, options)
             if isinstance(to, Plan):
                 _compare(to, plan)
-            refuse_conflicts(plan)
+            refuse(plan.refused)
             draft, splice = self._draft(plan)
             outcome = engine.run(draft, splice)
         return self._report(plan, outcome, session)
@@ -195,9 +203,19 @@ class Rewinder:
         adopted = self._adopted(target) if plan.scope == "conversation" else ()
         changes = tuple(plan.basis.files.changes)
         draft = Record(
-            id=name, kind="rewind", rewind=name, scope=plan.scope, to=plan.to, at=at, changes=changes, cut=None,
-            log=(*adopted, entry), removed_messages=plan.removed_messages, prompt=plan.prompt,
-        )  # fmt: skip
+            id=name,
+            kind="rewind",
+            rewind=name,
+            scope=plan.scope,
+            to=plan.to,
+            at=at,
+            changes=changes,
+            cut=None,
+            log=(*adopted, entry),
+            removed_messages=plan.removed_messages,
+            prompt=plan.prompt,
+            length=self.outline(deep=False).size,
+        )
         return draft, splice
 
     def _adopted(self, target: Target) -> tuple[dict[str, object], ...]:
@@ -210,22 +228,23 @@ class Rewinder:
         outline, timeline = self.outline(deep=True), self._log.read()
         prompts = outline.prompts[target.index - 1 :]
         recorded = {turn.message_id for turn in timeline.turns.values()}
+        offsets = [prompt.offset for prompt in prompts]
+        behind = [each for each in outline.snapshots if each.offset >= offsets[0]]
+        touched: dict[str, dict[str, Touch]] = {}
+        for snapshot, touch in self._foreign.touches(behind, Places(prompts, timeline)):
+            prompt = prompts[bisect_right(offsets, snapshot.offset) - 1]
+            touched.setdefault(prompt.id, {}).setdefault(touch.path, touch)
         records: list[dict[str, object]] = []
         number = timeline.next_turn
-        for place, prompt in enumerate(prompts):
+        for prompt in prompts:
             if prompt.id in recorded:
                 continue
-            end = prompts[place + 1].offset if place + 1 < len(prompts) else outline.size
             records.append({"kind": "turn", "turn": number, "message_id": prompt.id, "run_id": None})
-            inside = [each for each in outline.snapshots if prompt.offset <= each.offset < end]
-            seen: set[str] = set()
-            for touch in self._foreign.touches(inside, Places(prompts, timeline)):
-                if touch.path not in seen:
-                    seen.add(touch.path)
-                    records.append(
-                        {"kind": "before", "turn": number, "edit": 0, "path": touch.path, "by": touch.by}
-                        | touch.before.to_record()
-                    )
+            records.extend(
+                {"kind": "before", "turn": number, "edit": 0, "path": touch.path, "by": touch.by}
+                | touch.before.to_record()
+                for touch in touched.get(prompt.id, {}).values()
+            )
             number += 1
         return tuple(records)
 
@@ -256,6 +275,14 @@ class Rewinder:
 
 
 def _check(options: Options) -> None:
+    for name, value, known in (
+        ("scope", options.scope, get_args(Scope)),
+        ("history", options.history, get_args(History)),
+        ("on_conflict", options.on_conflict, get_args(OnConflict)),
+        ("on_running", options.on_running, get_args(OnRunning)),
+    ):
+        if value not in known:
+            raise RequestError(f"{name} is {value!r}, not one of {', '.join(known)}")
     if options.history != "rewrite":
         raise RequestError(f"history={options.history!r} is not available yet; only 'rewrite' is")
     if options.paths is not None and options.scope != "code":

@@ -96,15 +96,15 @@ def from_record(record: object) -> FileState:
     match record:
         case {"is": "absent"}:
             return Absent()
-        case {"is": "content", "sha256": str(sha256), "size": int(size), "mode": int(mode)}:
+        case {"is": "content", "sha256": str(sha256), "size": int(size), "mode": int(mode)} if _sane(size, mode):
             return Content(sha256, size, mode)
-        case {"is": "directory", "mode": int(mode)}:
+        case {"is": "directory", "mode": int(mode)} if _sane(0, mode):
             return Directory(mode)
-        case {"is": "link", "target": str(target)}:
+        case {"is": "link", "target": str(target)} if target and "\0" not in target:
             return Link(target)
         case {"is": "unreadable", "why": str(why)}:
             return Unreadable(why)
-        case {"is": "over_limit", "size": int(size), "mode": int(mode)}:
+        case {"is": "over_limit", "size": int(size), "mode": int(mode)} if _sane(size, mode):
             return OverLimit(size, mode)
         case _:
             raise ValueError(f"not a file state: {record!r}"[:200])
@@ -126,7 +126,9 @@ class Payload:
 def payload_from(record: object) -> Payload | None:
     """Return the payload a record describes, None where it describes none."""
     match record:
-        case {"file": str(file), "offset": int(offset), "size": (int() | None) as size}:
+        case {"file": str(file), "offset": int(offset), "size": (int() | None) as size} if (
+            _sane(offset, 0) and _sane(size or 0, 0) and ".." not in file.split("/") and "\0" not in file
+        ):
             return Payload(file, offset, size)
         case _:
             return None
@@ -150,4 +152,10 @@ def image_from(record: Mapping[str, object]) -> Image:
     Raises:
         ValueError: It holds none.
     """
+    if not isinstance(record, Mapping):
+        raise ValueError("not an image")
     return Image(from_record(record.get("state")), payload_from(record.get("payload")))
+
+
+def _sane(size: int, mode: int) -> bool:
+    return 0 <= size < 1 << 63 and 0 <= mode <= 0o7777

@@ -166,7 +166,7 @@ class Timeline:
         seq = record["seq"]
         if not isinstance(seq, int):
             raise ValueError("seq")
-        if seq > self.next_seq:
+        if seq > self.next_seq or _int(record["v"]) > VERSION:
             self.missing.append(self.next_seq)
         self.next_seq = max(self.next_seq, seq + 1)
         folds: dict[object, Callable[[int, Mapping[str, object]], None]] = {

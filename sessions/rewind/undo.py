@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sessions import clock, ids
 from sessions.errors import ConflictError, DataError, NotFoundError, NothingToUndoError, RequestError, StaleError
-from sessions.rewind.engine import Engine, Part, Splice
+from sessions.rewind.engine import Engine
 from sessions.rewind.journal import Cut, Journal, Record, seam_of
 from sessions.rewind.log import CaptureLog
-from sessions.rewind.needs import Need
+from sessions.rewind.needs import Need, chosen
 from sessions.rewind.plan import OnConflict, Plan, Report, RewindRecord, Scope
 from sessions.rewind.planning import FilesPlan, Planner
-from sessions.rewind.policy import refuse_changed_files, refuse_conflicts
+from sessions.rewind.policy import incomplete, objection, refuse, refuse_changed_files
+from sessions.rewind.splicing import Part, Splice
 from sessions.rewind.states import Image
 from sessions.rewind.timeline import Step, Timeline
 from sessions.rewind.worktree import Worktree
@@ -47,9 +48,29 @@ class Reversal:
 
 
 @dataclass(frozen=True, slots=True)
+class _Came:
+    """What was appended to the transcript since the transaction.
+
+    Attributes:
+        inside: Whether messages stand among what the transaction itself put there: an undo that removed a new turn was
+            redone.
+        lines: The lines behind, each with whether it belongs to a turn.
+    """
+
+    inside: bool = False
+    lines: tuple[tuple[bytes, bool], ...] = ()
+
+    @property
+    def messages(self) -> int:
+        """How many of the lines belong to turns."""
+        return sum(of_a_turn for _, of_a_turn in self.lines)
+
+
+@dataclass(frozen=True, slots=True)
 class _Basis:
     reversal: Reversal
     files: FilesPlan
+    came: _Came
 
 
 class Undoer:
@@ -129,7 +150,8 @@ class Undoer:
     def plan(self, reversal: Reversal) -> Plan:
         """Say what an undo or redo would do; changes nothing."""
         files = self._files(reversal)
-        return Plan(
+        came = self._came_since(reversal)
+        plan = Plan(
             session_id=self._session_id,
             to=reversal.step.to,
             index=None,
@@ -138,13 +160,14 @@ class Undoer:
             on_conflict=reversal.on_conflict,
             on_running="cancel",
             prompt=reversal.record.prompt if reversal.kind == "redo" else "",
-            removed_messages=reversal.record.removed_messages if reversal.kind == "redo" else 0,
+            removed_messages=self._removed(reversal, came),
             files=tuple(files.verdicts),
             conflicts=tuple(files.conflicts),
             gaps=(),
             paths=reversal.paths,
-            basis=_Basis(reversal, files),
+            basis=_Basis(reversal, files, came),
         )
+        return replace(plan, refused=self._objection(reversal, plan, came))
 
     def run(self, engine: Engine, reversal: Reversal, session: object, *, given: Plan | None = None) -> Report:
         """Carry it out; the caller holds the session's lock.
@@ -158,16 +181,16 @@ class Undoer:
             OSError: It failed; everything is as it was.
             IncompleteError: It failed and could not be put back.
         """
-        with self._log.locked() as timeline:
+        with self._log.locked():
             plan = self.plan(reversal)
-            if given is not None:
-                refuse_changed_files(given, plan)
-            refuse_conflicts(plan)
-            splice = None
-            if reversal.paths is None:
-                _refuse_new_turn(timeline, reversal)
-                splice = self._splice(reversal)
             assert isinstance(plan.basis, _Basis)
+            if given is not None:
+                assert isinstance(given.basis, _Basis)
+                refuse_changed_files(given, plan)
+                if given.basis.came != plan.basis.came:
+                    raise StaleError("messages came since")
+            refuse(plan.refused)
+            splice = self._splice(reversal, plan.basis.came) if reversal.paths is None else None
             outcome = engine.run(self._draft(reversal, plan.basis.files), splice)
         left = {self._shown(path) for path in outcome.left}
         return Report(
@@ -190,11 +213,7 @@ class Undoer:
             if change.path not in reversal.step.left
         ]
         if reversal.paths is not None:
-            wanted = {self._worktree.identify(path) for path in reversal.paths}
-            missing = wanted - {need.path for need in needs}
-            if missing:
-                raise NotFoundError("file of that rewind", self._shown(min(missing)))
-            needs = [need for need in needs if need.path in wanted]
+            needs = chosen(needs, [self._worktree.identify(path) for path in reversal.paths], self._shown)
         return self._planner.plan(needs, reversal.on_conflict)
 
     def _draft(self, reversal: Reversal, files: FilesPlan) -> Record:
@@ -218,23 +237,58 @@ class Undoer:
             log=(entry,),
             removed_messages=reversal.record.removed_messages,
             prompt=reversal.record.prompt,
+            length=self._path.stat().st_size,
         )
 
-    def _splice(self, reversal: Reversal) -> Splice | None:
+    def _came_since(self, reversal: Reversal) -> _Came:
+        """Say what was appended since.
+
+        Raises:
+            ConflictError: The transcript is not what the transaction left, and something.
+        """
+        cut = reversal.record.cut
+        if reversal.paths is not None:
+            return _Came()
+        if cut is None:
+            return _Came(lines=tuple(reader.lines_since(self._path, reversal.record.length)))
+        if not self._is_as_left(cut):
+            raise ConflictError("the transcript was rewritten by another program since; nothing was changed")
+        appended = cut.keep + (cut.tail.size or 0)
+        inside = reversal.kind == "undo" and any(
+            of_a_turn for _, of_a_turn in reader.lines_since(self._path, cut.keep, appended)
+        )
+        return _Came(inside, tuple(reader.lines_since(self._path, appended)))
+
+    def _removed(self, reversal: Reversal, came: _Came) -> int:
+        """Return how many messages leave the conversation."""
+        if reversal.record.cut is None:
+            return 0
+        again = reversal.record.removed_messages if reversal.kind == "redo" else 0
+        return again + (came.messages if reversal.on_conflict != "keep" else 0)
+
+    def _objection(self, reversal: Reversal, plan: Plan, came: _Came) -> str | None:
+        if reversal.on_conflict != "refuse":
+            return None
+        what = "rewind" if reversal.kind == "undo" else "undo"
+        if reversal.paths is None:
+            turns = self._log.read().turns.values()
+            if came.inside or came.messages or any(turn.seq > reversal.step.seq for turn in turns):
+                return (
+                    f"messages came since the {what} (on_conflict 'keep' keeps them behind the restored ones,"
+                    " 'overwrite' removes them, and a redo brings them back)"
+                )
+        return objection(plan, since=f"the {what}") or incomplete(plan)
+
+    def _splice(self, reversal: Reversal, came: _Came) -> Splice | None:
         cut = reversal.record.cut
         if cut is None:
             return None
-        appended, removed = cut.tail.size or 0, cut.removed.size or 0
+        removed = cut.removed.size or 0
         stage = str(self._journal.sidecar / cut.removed.file)
-        if not self._is_as_left(cut):
-            raise ConflictError("the transcript was rewritten by another program since; nothing was changed")
-        stays, turned = reader.lines_since(self._path, cut.keep + appended)
-        if turned and reversal.on_conflict == "refuse":
-            raise ConflictError(
-                f"messages came since the {'rewind' if reversal.kind == 'undo' else 'undo'}; nothing was changed"
-                " (on_conflict 'keep' keeps them behind the restored ones, 'overwrite' removes them)"
-            )
-        since = stays + turned if reversal.on_conflict == "keep" else stays
+        lines = list(came.lines)
+        if reversal.on_conflict == "keep" and came.inside:
+            lines = reader.lines_since(self._path, cut.keep)
+        since = b"".join(line for line, of_a_turn in lines if not of_a_turn or reversal.on_conflict == "keep")
         parts: list[Part] = [(stage, cut.removed.offset, removed)]
         if since:
             parts.append(b"" if self._ends_line(stage, cut.removed.offset + removed, removed) else b"\n")
@@ -276,10 +330,3 @@ def _check_newest(timeline: Timeline, rewind_id: str, step: Step | None, kind: s
         if (state == "undone") == (kind == "undo"):
             raise RequestError(f"rewind {rewind_id} is already {'undone' if kind == 'undo' else 'in place'}")
         raise ConflictError(f"rewind {rewind_id} is not the newest; {kind} the later ones first")
-
-
-def _refuse_new_turn(timeline: Timeline, reversal: Reversal) -> None:
-    if reversal.on_conflict == "refuse" and any(turn.seq > reversal.step.seq for turn in timeline.turns.values()):
-        raise ConflictError(
-            f"a turn came since the {'rewind' if reversal.kind == 'undo' else 'undo'}; nothing was changed",
-        )

@@ -14,7 +14,7 @@ import errno
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import assert_never
@@ -24,6 +24,8 @@ from sessions.errors import RequestError
 from sessions.rewind.states import Absent, Content, Directory, FileState, Link, OverLimit, Unreadable
 
 CHUNK_BYTES = 1 << 20
+NEW_DIRECTORY_MODE = 0o700
+"""What a new directory has until it gets its own mode."""
 _SETTLED_NS = 1_000_000_000
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _WALK = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -72,6 +74,18 @@ def identity_of(status: os.stat_result) -> Identity:
     )
 
 
+class RootMissingError(OSError):
+    """A directory the session may touch is not there: nothing can be said of what is in it."""
+
+    def __init__(self, number: int | None, text: str, path: str) -> None:
+        super().__init__(errno.EIO, f"{text}: {path}", path)
+        self.missing = number
+
+
+class ChangedError(Exception):
+    """Somebody changed a path in the last moment."""
+
+
 class OutsideError(Exception):
     """A path lies outside what may be touched, or a link stands where a directory was."""
 
@@ -92,6 +106,7 @@ class Worktree:
 
     def __init__(self, workdir: str | None, add_dirs: Sequence[str | os.PathLike[str]] = (), *, store: Path) -> None:
         self.workdir = os.path.realpath(workdir) if workdir is not None else None
+        self._named = os.path.normpath(workdir) if workdir is not None else None
         named = [os.path.realpath(os.fspath(each)) for each in add_dirs]
         self._roots = tuple(named if self.workdir is None else [self.workdir, *named])
         self._store = os.path.realpath(store)
@@ -126,7 +141,24 @@ class Worktree:
             return "store"
         return "git" if ".git" in path.split("/") else None
 
+    @property
+    def roots(self) -> tuple[str, ...]:
+        """The directories that may be touched, resolved."""
+        return self._roots
+
+    def missing(self, paths: Iterable[str]) -> str | None:
+        """Say that the workdir is not where ``paths`` were recorded; None where it is."""
+        if self.workdir is None:
+            return "the session does not say which directory it belongs to"
+        if not os.path.isdir(self.workdir):
+            return f"the session's directory {self.workdir} is missing"
+        if self.workdir != self._named and any(path.startswith(f"{self._named}/") for path in paths):
+            return f"the session's directory {self._named} is now a link to {self.workdir}"
+        return None
+
     def _root_of(self, path: str) -> str | None:
+        if not path.startswith("/") or not {"", ".", ".."}.isdisjoint(path.split("/")[1:]):
+            return None  # no identity, whatever a record says
         for root in self._roots:
             if path.startswith(root.rstrip("/") + "/"):
                 return root
@@ -138,13 +170,17 @@ class Worktree:
 
         Raises:
             OutsideError: The path is outside, or a component is a link or no directory.
-            FileNotFoundError: A component is missing.
+            RootMissingError: The allowed directory itself is missing.
+            FileNotFoundError: A component below it is missing.
         """
         root = self._root_of(path)
         if root is None:
             raise OutsideError(path)
         *components, _name = path[len(root.rstrip("/")) + 1 :].split("/")
-        fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except FileNotFoundError as error:
+            raise RootMissingError(error.errno, "the session's directory is missing", root) from None
         try:
             for component in components:
                 try:
@@ -175,14 +211,28 @@ class Worktree:
             The state, and the identity of a regular file. Trouble is a value: ``Unreadable`` says what it was.
         """
         try:
+            return self._look(path, known, limit_bytes)
+        except OSError as error:
+            return Unreadable(error.strerror or str(error)), None
+
+    def look(self, path: str) -> tuple[FileState, Identity | None]:
+        """Say what a path is now, in the middle of a change: trouble is an error, for what is not known is not decided.
+
+        Raises:
+            OSError: It cannot be read.
+        """
+        return self._look(path, None, None)
+
+    def _look(
+        self, path: str, known: tuple[Content, Identity] | None, limit_bytes: int | None
+    ) -> tuple[FileState, Identity | None]:
+        try:
             with self.parent(path) as directory:
                 return _examine(directory, os.path.basename(path), known, limit_bytes)
         except FileNotFoundError:
             return Absent(), None
         except OutsideError:
             return Unreadable("a link or file stands where its directory was"), None
-        except OSError as error:
-            return Unreadable(os.strerror(error.errno or 0)), None
 
     @contextlib.contextmanager
     def reading(self, path: str) -> Iterator[int]:
@@ -208,11 +258,12 @@ class Worktree:
 
     def descend(self, path: str) -> Iterator[str]:
         """Yield every identity below a directory, parents first, without entering links or a ``.git``."""
-        for child in self.children(path):
+        rest = self.children(path)[::-1]
+        while rest:
+            child = rest.pop()
             if os.path.basename(child) != ".git":
                 yield child
-                if not os.path.islink(child) and os.path.isdir(child):
-                    yield from self.descend(child)
+                rest.extend(self.children(child)[::-1])
 
     def missing_parents(self, path: str) -> list[str]:
         """Return the directories above a path that do not exist, outermost first."""
@@ -235,32 +286,50 @@ class Worktree:
 
     # -- changing --------------------------------------------------------------------------------------------------
 
-    def put(self, path: str, state: FileState, *, write: Callable[[int], None] | None, temp_name: str) -> None:
+    def put(
+        self,
+        path: str,
+        state: FileState,
+        *,
+        instead_of: tuple[FileState, Identity | None],
+        write: Callable[[int], None] | None,
+        temp_name: str,
+    ) -> None:
         """Make a path be ``state``.
 
         Args:
+            instead_of: What ``look`` found there; looked at once more in the last moment.
             write: Fills the descriptor with the content; needed for ``Content``.
             temp_name: The name of the temporary beside it, so that recovery can sweep it.
 
         Raises:
+            ChangedError: It is no longer that; it was left as it is.
             OutsideError: The way there left the allowed directories.
             OSError: The system refused; the path is as it was, except that a link or an empty directory that stood
                 in the way may be gone.
         """
         with self.parent(path) as directory:
             name = os.path.basename(path)
+            _check_unchanged(directory, name, instead_of)
             match state:
                 case Absent():
                     _remove(directory, name)
                 case Content(_, _, mode):
                     assert write is not None
                     _clear_directory(directory, name)
-                    files.rewrite(name, write, dir_fd=directory, temp_name=temp_name, mode=mode, sync_directory=False)
+                    found = (Absent(), None) if isinstance(instead_of[0], Directory) else instead_of
+                    files.rewrite(
+                        name,
+                        write,
+                        dir_fd=directory,
+                        temp_name=temp_name,
+                        mode=mode,
+                        sync_directory=False,
+                        before_rename=lambda: _check_unchanged(directory, name, found),
+                    )
                 case Directory(mode):
                     _clear_file(directory, name)
-                    with contextlib.suppress(FileExistsError):
-                        os.mkdir(name, 0o700, dir_fd=directory)
-                        os.chmod(name, mode, dir_fd=directory)
+                    _make_directory(directory, name, mode)
                 case Link(target):
                     _clear_directory(directory, name)
                     files.replace_link(name, target, dir_fd=directory, temp_name=temp_name)
@@ -327,6 +396,31 @@ def _read(fd: int) -> bytes:
         raise ReadFailedError(error.errno, error.strerror) from error
 
 
+def _check_unchanged(directory: int, name: str, found: tuple[FileState, Identity | None]) -> None:
+    """Compare what the system says of a name, without reading it, with what was found there a moment ago.
+
+    Raises:
+        ChangedError: It is something else now.
+    """
+    state, identity = found
+    try:
+        status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
+        unchanged = isinstance(state, Absent)
+    else:
+        match state:
+            case Content():
+                unchanged = identity is not None and identity.equals(identity_of(status))
+            case Link(target):
+                unchanged = stat.S_ISLNK(status.st_mode) and os.readlink(name, dir_fd=directory) == target
+            case Directory():
+                unchanged = stat.S_ISDIR(status.st_mode)
+            case _:
+                unchanged = False
+    if not unchanged:
+        raise ChangedError(name)
+
+
 def _remove(directory: int, name: str) -> None:
     try:
         os.unlink(name, dir_fd=directory)
@@ -341,6 +435,16 @@ def _remove(directory: int, name: str) -> None:
 def _clear_directory(directory: int, name: str) -> None:
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         os.rmdir(name, dir_fd=directory)
+
+
+def _make_directory(directory: int, name: str, mode: int) -> None:
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(name, NEW_DIRECTORY_MODE, dir_fd=directory)
+    fd = os.open(name, _WALK, dir_fd=directory)
+    try:
+        os.fchmod(fd, mode)
+    finally:
+        os.close(fd)
 
 
 def _clear_file(directory: int, name: str) -> None:

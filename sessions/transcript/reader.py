@@ -176,9 +176,8 @@ class _Behind:
 
 
 def _visible(path: Path, rule: Rule) -> Iterator[Entry]:
-    places = rule(list(scanning.places_in(scanning.every_line(path))))
     with lines.opened(path) as (descriptor, _):
-        for place in places:
+        for place in rule(list(scanning.places_in(scanning.every_line(descriptor)))):
             yield _entry_at(descriptor, place.offset, place.end)
 
 
@@ -198,15 +197,16 @@ def has_snapshots(path: Path, start: int) -> bool:
     return False
 
 
-def lines_since(path: Path, start: int) -> tuple[bytes, bytes]:
-    """Split what was appended behind byte ``start``, the start of a line, by whether it belongs to a turn.
+def lines_since(path: Path, start: int, end: int | None = None) -> list[tuple[bytes, bool]]:
+    """Return the lines that start in ``[start, end)``, each with its newline and whether it belongs to a turn.
 
-    Returns:
-        ``(session's, turns')``: title, header and unknown lines and notices of tasks; all other messages and events.
-        Together they are all lines behind ``start``, each once, in order, each with its newline.
+    Title, header and unknown lines and notices of tasks belong to the session; all other messages and events to a turn.
+    A torn last line is not among them. ``start`` is the start of a line.
     """
-    stays, turned = bytearray(), bytearray()
-    for _, entry in read_entries(path, start):
-        of_a_turn = entry.kind is Kind.ROLLBACK or (entry.kind is Kind.MESSAGE and not blocks.is_notice(entry))
-        (turned if of_a_turn else stays).extend(entry.raw + b"\n")
-    return bytes(stays), bytes(turned)
+    return [
+        (
+            entry.raw + b"\n",
+            entry.kind is Kind.ROLLBACK or (entry.kind is Kind.MESSAGE and not blocks.is_notice(entry)),
+        )
+        for _, entry in read_entries(path, start, end)
+    ]

@@ -171,10 +171,14 @@ def places_in(numbered: Iterable[tuple[int, int, Entry]]) -> Iterator[Place]:
 
 
 def every_line(
-    path: Path, start: int = 0, end: int | None = None, *, buffer: int = BUFFER
+    source: Path | int, start: int = 0, end: int | None = None, *, buffer: int = BUFFER
 ) -> Iterator[tuple[int, int, Entry]]:
-    """Yield every line that starts in the range: offset, end, entry. A torn last line is not yielded."""
-    with path.open("rb", buffering=buffer) as file:
+    """Yield every line that starts in the range: offset, end, entry. A torn last line is not yielded.
+
+    Args:
+        source: The file, or a descriptor of it, which stays open and is moved.
+    """
+    with open(source, "rb", buffering=buffer, closefd=not isinstance(source, int)) as file:
         offset = file.seek(start)
         for line in file:
             if end is not None and offset >= end:

@@ -127,20 +127,20 @@ def _take(entry: Entry, start: _Head) -> None:
 
 
 def _visible_only(path: Path, start: _Head) -> tuple[_Head, int | None]:
-    shown = collapse.messages(scanning.places_in(scanning.every_line(path)))
     start = dataclasses.replace(start, first_prompt=None, first_summary=None)
-    for entry in _read(path, shown):
-        _take(entry, start)
-        if start.first_prompt is not None:
-            break
-    tokens = (entry.total_tokens for entry in _read(path, shown[::-1]))
-    return start, next((count for count in tokens if count is not None), None)
-
-
-def _read(path: Path, places: list[scanning.Place]) -> Iterator[Entry]:
     with lines.opened(path) as (descriptor, _):
-        for place in places:
-            yield codec.decode(lines.read(descriptor, place.offset, place.end - place.offset).removesuffix(b"\n"))
+        shown = collapse.messages(scanning.places_in(scanning.every_line(descriptor)))
+        for entry in _read(descriptor, shown):
+            _take(entry, start)
+            if start.first_prompt is not None:
+                break
+        tokens = (entry.total_tokens for entry in _read(descriptor, shown[::-1]))
+        return start, next((count for count in tokens if count is not None), None)
+
+
+def _read(descriptor: int, places: list[scanning.Place]) -> Iterator[Entry]:
+    for place in places:
+        yield codec.decode(lines.read(descriptor, place.offset, place.end - place.offset).removesuffix(b"\n"))
 
 
 def _moment(text: str | None, written: float) -> datetime:

@@ -122,7 +122,7 @@ def test_after_a_new_turn_an_undo_is_refused_and_changes_nothing(worked):
     worked.session.rewind(2)
     worked.turn("two again", {"other": "x"})
     state = _state(worked)
-    with pytest.raises(ConflictError, match="turn") as refused:
+    with pytest.raises(ConflictError, match="messages came since") as refused:
         worked.session.undo_rewind()
     assert refused.value.exit_code == 5
     assert _state(worked) == state

@@ -1,40 +1,49 @@
 """Stop a program at its worst moment: before, or in the middle of, the N-th call that changes or needs the disk."""
 
 import contextlib
+import errno
 import os
 import signal
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 
 CHANGES = (
-    "write", "fsync", "rename", "unlink", "mkdir", "rmdir", "link", "symlink", "copy_file_range", "sendfile", "open",
-    "ftruncate", "pwrite", "chmod", "fchmod", "fchown",
+    "write", "fsync", "rename", "unlink", "mkdir", "rmdir", "link", "symlink", "copy_file_range", "sendfile",
+    "ftruncate", "pwrite", "chmod", "fchmod", "fchown", "create",
 )  # fmt: skip
-"""The calls of ``os`` that are counted."""
+"""The calls of ``os`` that change the disk; ``create`` is an ``open`` that may make a file."""
+
+CALLS = (*CHANGES, "open")
+"""Those and every other ``open``: what can fail."""
+
+
+Strike = Callable[[], object]
+Schedule = Callable[[int], Strike | None]
+"""What happens at the n-th counted call, from 1; None: nothing."""
 
 
 @contextlib.contextmanager
-def at_call(
-    number: int, what_happens: Callable[[str], object], *, once: bool = True, names: Sequence[str] = CHANGES
-) -> Iterator[list[str]]:
-    """Let something happen at the ``number``-th counted call, from 1; a write is half done by then.
-
-    Args:
-        once: Only there; else at every call from there on.
-        names: Which calls are counted.
+def at_calls(schedule: Schedule, *, names: Sequence[str] = CHANGES) -> Iterator[list[str]]:
+    """Let things happen at counted calls; a write is half done by then.
 
     Yields:
         The names of the calls so far, in order.
     """
-    originals = {name: getattr(os, name) for name in names}
+    patched = {name for name in names if name != "create"} | ({"open"} if "create" in names else set())
+    originals = {name: getattr(os, name) for name in patched}
     made: list[str] = []
 
     def counted(name: str, original):
         def call(*args, **options):
-            made.append(name)
-            if len(made) == number or (len(made) > number and not once):
+            said = "create" if name == "open" and args[1] & os.O_CREAT else name
+            if said not in names:
+                return original(*args, **options)
+            made.append(said)
+            strike = schedule(len(made))
+            if strike is not None:
                 if name == "write":
                     original(args[0], bytes(args[1])[: len(args[1]) // 2])
-                what_happens(name)
+                strike()
             return original(*args, **options)
 
         return call
@@ -48,22 +57,48 @@ def at_call(
             setattr(os, name, original)
 
 
-def killed_at(number: int, work: Callable[[], object]) -> bool:
+def counting(*, names: Sequence[str] = CHANGES) -> contextlib.AbstractContextManager[list[str]]:
+    """Only count."""
+    return at_calls(lambda _number: None, names=names)
+
+
+def failing(
+    number: int, error: int, *, once: bool = True, names: Sequence[str] = CALLS
+) -> contextlib.AbstractContextManager[list[str]]:
+    """Let the ``number``-th counted call fail with an errno, or with ``once=False`` every one from there on."""
+
+    def fail() -> None:
+        raise OSError(error, os.strerror(error))
+
+    return at_calls(lambda at: fail if at == number or (at > number and not once) else None, names=names)
+
+
+def killed_at(number: int, work: Callable[[], object], *, failed_at: int = 0) -> bool:
     """Do work in a child process that is SIGKILLed at its ``number``-th counted call.
 
+    Args:
+        failed_at: A call that fails with EIO first.
+
     Returns:
-        False when the child did its work first. An error in the child is an error here.
+        False when the child did its work first. An error in the child is an error here, unless ``failed_at`` made it.
     """
+
+    def fail() -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    def die() -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
     child = os.fork()
     if not child:
         status = 1
         try:
-            with at_call(number, lambda _name: os.kill(os.getpid(), signal.SIGKILL)):
+            with at_calls({number: die, failed_at: fail}.get):
                 work()
             status = 0
-        except BaseException:  # noqa: BLE001 - the child must never go on as a second test run
-            import traceback
-
+        except OSError as error:
+            status = 0 if failed_at and error.errno == errno.EIO else 2
+        except BaseException:  # the child must never go on as a second test run
             traceback.print_exc()
         finally:
             os._exit(status)
@@ -72,14 +107,3 @@ def killed_at(number: int, work: Callable[[], object]) -> bool:
         return True
     assert os.waitstatus_to_exitcode(ended) == 0, "the child failed"
     return False
-
-
-@contextlib.contextmanager
-def failing(number: int, error: int, *, once: bool = True, names: Sequence[str] = CHANGES) -> Iterator[list[str]]:
-    """Let the ``number``-th counted call fail with an errno, or with ``once=False`` every one from there on."""
-
-    def fail(_name: str) -> None:
-        raise OSError(error, os.strerror(error))
-
-    with at_call(number, fail, once=once, names=names) as made:
-        yield made
