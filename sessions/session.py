@@ -122,7 +122,14 @@ class Session:
             shown=self._shown,
         )
         self._undoer = Undoer(
-            self.id, self.path, worktree, log=self._log, journal=journal, planner=planner, shown=self._shown
+            self.id,
+            self.path,
+            worktree,
+            log=self._log,
+            journal=journal,
+            payloads=payloads,
+            planner=planner,
+            shown=self._shown,
         )
         self._journal = journal
         self._engine = Engine(journal, worktree, payloads, self._log, self._writer)

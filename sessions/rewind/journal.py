@@ -29,7 +29,7 @@ from sessions import files
 from sessions.errors import IncompleteError
 from sessions.ids import is_safe
 from sessions.rewind.judge import Change
-from sessions.rewind.states import Payload, image_from, payload_from
+from sessions.rewind.states import Content, Image, Payload, image_from, payload_from
 from sessions.transcript.codec import dumps, loads
 
 VERSION = 1
@@ -45,6 +45,7 @@ class Cut:
         size: Bytes of the transcript before.
         inode: Its inode before; afterwards it has another one.
         seam: The SHA-256 of the last bytes that stay, at most ``SEAM_BYTES``: an undo finds its place by it.
+        digests: The SHA-256 of the removed tail and of the new one.
     """
 
     keep: int
@@ -53,6 +54,16 @@ class Cut:
     removed: Payload
     tail: Payload
     seam: str
+    digests: tuple[str, str]
+
+    @property
+    def tails(self) -> tuple[Image, Image]:
+        """The removed tail and the new one, as contents whose bytes can be checked."""
+        removed, tail = self.digests
+        return (
+            Image(Content(removed, self.removed.size or 0, 0), self.removed),
+            Image(Content(tail, self.tail.size or 0, 0), self.tail),
+        )
 
     def to_record(self) -> dict[str, object]:
         """Return plain data."""
@@ -63,6 +74,7 @@ class Cut:
             "removed": self.removed.to_record(),
             "tail": self.tail.to_record(),
             "seam": self.seam,
+            "digests": list(self.digests),
         }
 
 
@@ -155,9 +167,10 @@ def _cut_from(data: object) -> Cut | None:
         case None:
             return None
         case {"keep": int(keep), "size": int(size), "inode": int(inode), "seam": str(seam), **rest}:
-            payloads = payload_from(rest.get("removed")), payload_from(rest.get("tail"))
-            if payloads[0] is not None and payloads[1] is not None:
-                return Cut(keep, size, inode, payloads[0], payloads[1], seam)
+            removed, tail = payload_from(rest.get("removed")), payload_from(rest.get("tail"))
+            match rest.get("digests"):
+                case [str(first), str(second)] if removed is not None and tail is not None:
+                    return Cut(keep, size, inode, removed, tail, seam, (first, second))
     raise ValueError("not a cut")
 
 

@@ -19,6 +19,7 @@ from sessions.rewind.engine import Engine
 from sessions.rewind.journal import Cut, Journal, Record, seam_of
 from sessions.rewind.log import CaptureLog
 from sessions.rewind.needs import Need, chosen
+from sessions.rewind.payloads import Payloads
 from sessions.rewind.plan import OnConflict, Plan, Report, RewindRecord, Scope
 from sessions.rewind.planning import FilesPlan, Planner
 from sessions.rewind.policy import incomplete, objection, refuse, refuse_changed_files
@@ -89,6 +90,7 @@ class Undoer:
         *,
         log: CaptureLog,
         journal: Journal,
+        payloads: Payloads,
         planner: Planner,
         shown: Callable[[str], str],
     ) -> None:
@@ -97,6 +99,7 @@ class Undoer:
         self._worktree = worktree
         self._log = log
         self._journal = journal
+        self._payloads = payloads
         self._planner = planner
         self._shown = shown
 
@@ -291,6 +294,8 @@ class Undoer:
         cut = reversal.record.cut
         if cut is None:
             return None
+        if not self._payloads.intact(cut.tails[0]):
+            raise DataError("what the rewind removed from the transcript is damaged or gone; nothing was changed")
         removed = cut.removed.size or 0
         stage = str(self._journal.sidecar / cut.removed.file)
         lines = list(came.lines)
