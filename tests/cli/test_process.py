@@ -74,7 +74,7 @@ def test_a_full_device_exits_7_in_one_line(kept: Any) -> None:
         (["title", "ID", "new"], b"the title was changed"),
         (["title", "ID", "new", "--json"], b"the title was changed"),
         (["compact", "ID", "--summary", "x", "--keep-rounds", "0"], b"the conversation was compacted"),
-        (["delete", "ID", "--yes"], b"was deleted"),
+        (["delete", "ID", "--yes", "--json"], b"was deleted"),
     ],
 )
 def test_what_was_done_but_could_not_be_printed_is_said(kept: Any, words: list[str], deed: bytes) -> None:
