@@ -10,6 +10,8 @@ import pytest
 
 from sessions import SessionStore
 from sessions.cli import render
+from sessions.picker.text import plain
+from sessions.rewind.plan import Checkpoint
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -221,6 +223,36 @@ def test_show_prints_every_kind_of_block(cli: Cli, kept: Any) -> None:
     for text in ("thinking about it", "Bash {", "· failed", "line 11", "… 8 more lines", "[image]", "! make · exit 2"):
         assert text in out
     assert "line 12" not in out
+
+
+def test_show_says_what_errors_infos_and_file_histories_say(cli: Cli, kept: Any) -> None:
+    blocks = [
+        {"type": "error", "content": "model\noverloaded \x1b"},
+        {"type": "info", "content": "retrying"},
+        {
+            "type": "file_history",
+            "snapshots": [{"filePath": "/w/a.py", "operation": "modify"}, {"filePath": "/w/b"}, 7],
+        },
+        {"type": "file_history", "snapshots": "?"},
+        {"type": "error", "content": 5},
+    ]
+    with SessionStore(kept.root).open(kept.id) as session:
+        session.append({"role": "assistant", "blocks": blocks})
+    assert cli("show", kept.id).out.splitlines()[-6:-1] == [
+        r"  [error] model overloaded \x1b",
+        "  [info] retrying",
+        "  [file_history] modify /w/a.py, /w/b",
+        "  [file_history]",
+        "  [error]",
+    ]
+
+
+def test_checkpoints_show_ids_long_enough_to_name_one() -> None:
+    now = datetime(2026, 3, 1, tzinfo=UTC)
+    ids = ["20260527101112-0a1b2c3d", "20260527101112-0a9b2c3d", "20260527101113-00000000"]
+    found = [Checkpoint(each, at, "go", now) for at, each in enumerate(ids, 1)]
+    shown = [plain(line).split()[1] for line in render.checkpoint_table(found, now, 100)]
+    assert shown == ["20260527101112-0a1", "20260527101112-0a9", "20260527101113"]
 
 
 def test_reading_changes_no_byte_and_no_time(cli: Cli, kept: Any) -> None:
