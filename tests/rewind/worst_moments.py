@@ -98,7 +98,7 @@ def killed_at(number: int, work: Callable[[], object], *, failed_at: int = 0) ->
             status = 0
         except OSError as error:
             status = 0 if failed_at and error.errno == errno.EIO else 2
-        except BaseException:  # the child must never go on as a second test run
+        except BaseException:  # noqa: BLE001 - the child must never go on as a second test run
             traceback.print_exc()
         finally:
             os._exit(status)
