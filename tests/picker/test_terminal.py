@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ import pyte
 import pytest
 
 from sessions import SessionStore, assistant_message
+from sessions.cli.app import run
 from sessions.picker.text import width
 
 if TYPE_CHECKING:
@@ -310,6 +312,64 @@ def test_a_rewind_to_a_target_shows_the_plan_and_asks(
     user.end()
     assert user.exit_code == exit_code
     assert (real[1] / "number.txt").read_text() == left
+
+
+def test_ctrl_c_in_the_demo_exits_130(terminal: Callable[..., Terminal], tmp_path: Path) -> None:
+    user = terminal(arguments=["-m", "sessions", "demo", "--dir", str(tmp_path / "demo")])
+    user.shows("4 prompts", "❯ 4")
+    user.press("\x03")
+    user.end()
+    assert user.exit_code == 130
+
+
+@pytest.mark.parametrize(("moves", "commands"), [("\x1b[H", 3), ("\x1b[A\x1b[A", 4), ("", 5)])
+def test_the_commands_the_demo_prints_after_a_choice_work(
+    terminal: Callable[..., Terminal], tmp_path: Path, moves: str, commands: int
+) -> None:
+    user = terminal(columns=400, arguments=["-m", "sessions", "demo", "--dir", str(tmp_path / "demo")])
+    user.shows("4 prompts", "❯ 4")
+    user.press(moves + "\r")
+    user.shows("❯ code and conversation")
+    user.press("\r")
+    printed = user.end().split("To go on by hand")[1].splitlines()[1:]
+    words = [[*shlex.split(line.strip())] for line in printed if line.strip()]
+    assert len(words) == commands
+    for each in words:
+        given = each[next(at for at, word in enumerate(each) if word in {"checkpoints", "rewind", "undo"}) :]
+        needs = ["--yes"] * (given[0] == "undo") + ["--dry-run"] * (given[0] == "rewind" and "--to" in given)
+        if given[0] != "rewind" or needs:
+            assert run([*given, *needs]) == 0, given
+
+
+def test_a_dry_run_in_the_picker_says_so_and_changes_nothing(
+    terminal: Callable[..., Terminal], real: tuple[Path, Path, str]
+) -> None:
+    before = snapshot(real[0], real[1])
+    user = terminal(arguments=command(real, "rewind", real[2], "--dry-run"))
+    user.shows("Rewind (dry run)", "❯ 2")
+    user.press("\r")
+    user.shows("dry run · 1 file", "Enter print it")
+    user.press("\r")
+    assert " loses 2 messages; the prompt" in user.end().rpartition("1049l")[2]
+    assert user.exit_code == 0
+    assert snapshot(real[0], real[1]) == before
+
+
+def test_a_refused_plan_in_the_picker_says_why_and_enter_changes_nothing(
+    terminal: Callable[..., Terminal], real: tuple[Path, Path, str]
+) -> None:
+    (real[1] / "number.txt").write_text("mine\n")
+    user = terminal(arguments=command(real, "rewind", real[2], "--on-conflict", "refuse"))
+    user.shows("❯ 2")
+    user.press("\r")
+    user.shows("refused · 1 file: 1 conflict", "refused: 1 file")
+    user.press("\r")
+    user.press("\x1b[B")
+    user.shows("❯ conversation", "loses 2 messages")
+    user.press("\x03")
+    user.end()
+    assert user.exit_code == 130
+    assert (real[1] / "number.txt").read_text() == "mine\n"
 
 
 def test_the_demo_opens_the_picker_on_a_terminal(terminal: Callable[..., Terminal], tmp_path: Path) -> None:
