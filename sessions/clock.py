@@ -34,11 +34,6 @@ def from_epoch(seconds: float) -> datetime:
         return datetime(9999 if seconds > 0 else 1, 1, 1, tzinfo=UTC)
 
 
-def monotonic_s() -> float:
-    """Return seconds on a clock that never goes back; only differences mean something."""
-    return time.monotonic()
-
-
 def epoch_ns() -> int:
     """Return nanoseconds since the epoch, comparable with a file's ``st_mtime_ns``."""
     return time.time_ns()

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 TITLE = "A greeting in four steps"
 TARGET = 2
+PROMPTS = 4
 
 _LOGO = bytes((137, 80, 78, 71, 13, 10, 26, 10)) + bytes(range(256))
 _File = tuple[bytes, int]

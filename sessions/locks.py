@@ -13,7 +13,6 @@ alive.
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import json
 import os
@@ -49,6 +48,11 @@ class FileLock:
     def held(self) -> bool:
         """Whether this object holds the lock."""
         return self._fd is not None
+
+    @property
+    def current(self) -> bool:
+        """Whether this object holds the lock and the path still names its file."""
+        return self._fd is not None and _names_inode(self.path, self._fd)
 
     def acquire(self, *, wait: bool = False) -> None:
         """Take the lock.
@@ -149,8 +153,3 @@ def _read_holder(fd: int) -> tuple[int | None, str | None]:
 
 def _command() -> str:
     return " ".join([os.path.basename(sys.argv[0] or "python"), *sys.argv[1:]])[:200]
-
-
-def is_unsupported(error: OSError) -> bool:
-    """Tell whether a lock failed because the file system knows no locks."""
-    return error.errno in {errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sessions import files
-from sessions.errors import LockedError
+from sessions.errors import ConflictError, LockedError
 from sessions.locks import FileLock, HeldError
 
 CAPTURES_LOCK = "captures.lock"
@@ -45,11 +45,23 @@ class Ownership:
             self.give_back()
             raise
 
+    def check(self, session_id: str) -> None:
+        """Make sure that what is held is still the lock others would take.
+
+        Raises:
+            ConflictError: Somebody removed or replaced the sidecar; nothing may be written any more.
+        """
+        if not self._lock.current:
+            raise ConflictError(f"the lock of session {session_id} was removed; open the session again")
+
     def give_back(self) -> None:
         """Release the lock; without it nothing happens."""
         if not self._lock.held:
             return
-        unused = not set(os.listdir(self._sidecar)) - {self._lock.path.name, CAPTURES_LOCK}
+        try:
+            unused = not set(os.listdir(self._sidecar)) - {self._lock.path.name, CAPTURES_LOCK}
+        except OSError:  # somebody removed it
+            unused = False
         if unused:
             with contextlib.suppress(OSError):
                 os.unlink(self._sidecar / CAPTURES_LOCK)

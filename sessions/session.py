@@ -36,8 +36,8 @@ from sessions.rewind.targets import Reference
 from sessions.rewind.undo import Undoer
 from sessions.rewind.worktree import Worktree
 from sessions.settings import Settings
-from sessions.transcript import reader, titles
-from sessions.transcript.outline import Finding, Header
+from sessions.transcript import codec, reader, titles, turns
+from sessions.transcript.outline import Finding, Header, Prompt
 from sessions.transcript.writer import Writer
 from sessions.turn import Turn
 
@@ -122,7 +122,14 @@ class Session:
             shown=self._shown,
         )
         self._undoer = Undoer(
-            self.id, self.path, worktree, log=self._log, journal=journal, planner=planner, shown=self._shown
+            self.id,
+            self.path,
+            worktree,
+            log=self._log,
+            journal=journal,
+            payloads=payloads,
+            planner=planner,
+            shown=self._shown,
         )
         self._journal = journal
         self._engine = Engine(journal, worktree, payloads, self._log, self._writer)
@@ -132,7 +139,8 @@ class Session:
     @property
     def title(self) -> str | None:
         """The last title given; None if none was."""
-        return self._writer.title or self._pending_title
+        with self._guard:
+            return self._writer.title or self._pending_title
 
     @property
     def messages(self) -> Messages:
@@ -157,15 +165,17 @@ class Session:
     @property
     def findings(self) -> tuple[Finding, ...]:
         """What was found damaged, set aside or recovered so far; `SessionStore.check` looks at everything."""
-        found = [*self._notes, *self._writer.findings]
+        with self._guard:
+            return tuple(self._found())
+
+    def _found(self) -> Iterator[Finding]:
+        yield from [*self._notes, *self._writer.findings]
         if self.path.exists():
-            found += self._rewinder.outline(deep=False).findings
-        found += damage(self._log.read())
+            yield from self._rewinder.outline(deep=False).findings
+        yield from damage(self._log.read())
         if self.read_only and self._journal.intent.exists():
-            found.append(
-                Finding("unfinished_rewind", str(self._journal.intent), "finished at the next opening for writing")
-            )
-        return tuple(found)
+            where = str(self._journal.intent)
+            yield Finding("unfinished_rewind", where, "finished at the next opening for writing")
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
@@ -200,16 +210,35 @@ class Session:
 
         Raises:
             ConflictError: A turn is open already.
+            RequestError: It is empty, no prompt of the user, or has the id of an earlier one; nothing was written.
+            OSError: It could not be written.
         """
-        from sessions.transcript.messages import user_message  # noqa: PLC0415
+        from sessions.transcript.messages import message_of, user_message  # noqa: PLC0415
 
         with self._writing():
             self._refuse_open_turn("begin another")
-            message_id = self.append(user_message(prompt) if isinstance(prompt, str) else prompt)
-            record = self._recorder.begin_turn(message_id, run_id)
-            index = len(self._rewinder.outline(deep=False).prompts)
-            self._turn = Turn(self._recorder, record, index, on_end=self._forget_turn)
+            message = message_of(user_message(prompt) if isinstance(prompt, str) else prompt)
+            known = self._rewinder.outline(deep=False).prompts
+            self._refuse_as_prompt(message, known)
+            assert message.id is not None
+            self.append(message)
+            self._turn = Turn(
+                self._recorder,
+                message.id,
+                run_id,
+                len(known) + 1,
+                on_end=self._forget_turn,
+                is_open=lambda: not self._closed,
+            )
             return self._turn
+
+    def _refuse_as_prompt(self, message: Message, known: Sequence[Prompt]) -> None:
+        if not turns.is_prompt(codec.decode(message.to_line())):
+            raise RequestError("not a prompt: a turn begins with a message the user typed")
+        if not message.text.strip() and all(block.type == "text" for block in message.blocks):
+            raise RequestError("a prompt cannot be empty")
+        if any(prompt.id == message.id for prompt in known):
+            raise RequestError(f"a prompt with the id {message.id} is there already")
 
     def set_title(self, title: str) -> None:
         """Give the session a title: at most 1 000 characters, the last one wins.
@@ -249,6 +278,7 @@ class Session:
             seen = self.messages
             if summary is None and summarizer is not None and len(seen):
                 summary = summarizer(seen)
+                seen = self.messages  # it may have appended
             return compact(seen.entries, summary or "", keep_rounds=keep_rounds, append=self._append)
 
     # -- going back ------------------------------------------------------------------------------------------------
@@ -404,8 +434,8 @@ class Session:
                     self._turn.end()
             finally:
                 self._closed = True
-                self._ownership.give_back()
                 self._on_close(self)
+                self._ownership.give_back()
 
     @contextlib.contextmanager
     def deleting(self) -> Iterator[None]:
@@ -417,10 +447,12 @@ class Session:
         with self._writing():
             self._refuse_open_turn("delete a session")
             self._take_lock()
-            yield
-            self._closed = True
-            self._ownership.give_up()
-            self._on_close(self)
+            try:
+                yield
+            finally:
+                self._closed = True
+                self._on_close(self)
+                self._ownership.give_up()
 
     def check(self) -> list[Finding]:
         """Look at every line of the transcript and every record beside it; changes nothing.
@@ -459,6 +491,7 @@ class Session:
 
     def _take_lock(self) -> None:
         if self._ownership.held:
+            self._ownership.check(self.id)
             if self._journal.intent.exists():
                 self._recover()
         else:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 from sessions import clock, files, ids, paths
 from sessions import settings as settings_module
@@ -19,7 +19,7 @@ from sessions.errors import AmbiguousError, IncompleteError, NotFoundError, Requ
 from sessions.rewind.log import TIMELINE
 from sessions.transcript import reader
 from sessions.transcript.header import header_line
-from sessions.transcript.outline import Finding, Header, Summary
+from sessions.transcript.outline import Finding, Header
 
 if TYPE_CHECKING:
     from sessions.session import Place, Session
@@ -110,6 +110,8 @@ class SessionStore:
             add_dirs: Further directories it may change.
         """
         directory, now = os.path.realpath(workdir), clock.now()
+        if os.path.exists(directory) and not os.path.isdir(directory):
+            raise RequestError(f"not a directory: {directory}")
         session_id, branch = ids.new_session_id(), current_branch(directory)
         line = header_line(directory, created_at=clock.timestamp(now), git_branch=branch)
         transcript = paths.transcript_path(self.root, directory, session_id)
@@ -137,11 +139,16 @@ class SessionStore:
             LockedError: Another process writes it.
             IncompleteError: A rewind stopped half-way in it and cannot be finished.
         """
+        with self._open.guard:
+            unsaved = (path for path, each in self._open.sessions.items() if each.id == reference)
+            return self._open_at(next(unsaved, None) or self.find(reference), read_only=read_only, add_dirs=add_dirs)
+
+    def _open_at(
+        self, transcript: Path, *, read_only: bool, add_dirs: Sequence[str | os.PathLike[str]] = ()
+    ) -> Session:
         from sessions.session import Session  # noqa: PLC0415
 
         with self._open.guard:
-            unsaved = (path for path, each in self._open.sessions.items() if each.id == reference)
-            transcript = next(unsaved, None) or self.find(reference)
             known = self._open.sessions.get(transcript)
             if known is not None:
                 return known.shared()
@@ -198,7 +205,7 @@ class SessionStore:
         begins = [path for path in listed if _id_of(path).startswith(reference)]
         if len(begins) == 1:
             return begins[0]
-        titled = [path for path in listed if _summary(path).title == reference]
+        titled = [path for path in listed if _title_of(path) == reference]
         if len(titled) == 1:
             return titled[0]
         if candidates := titled or begins:
@@ -220,6 +227,10 @@ class SessionStore:
             search: Only those with this in title, id, branch or first prompt, in any case.
             limit: At most so many.
         """
+        if scope not in get_args(ListScope):
+            raise RequestError(f"scope is {scope!r}, not one of {', '.join(get_args(ListScope))}")
+        if limit is not None and limit < 1:
+            return []
         directory = os.path.realpath(workdir if workdir is not None else os.curdir)
         project = paths.project_directory(self.root, directory)
         found = self._transcripts() if scope == "all" else self._transcripts_in(project)
@@ -269,7 +280,7 @@ class SessionStore:
             LockedError: Somebody writes it; nothing was removed.
         """
         transcript = self.find(reference)
-        session = self.open(_id_of(transcript))
+        session = self._open_at(transcript, read_only=False)
         sidecar = paths.sidecar(transcript)
         with session.deleting():
             files.rewrite(sidecar / _DELETED, lambda _fd: None)
@@ -306,7 +317,7 @@ class SessionStore:
         recovered: tuple[str, ...] = ()
         findings: builtins.list[Finding] = []
         try:
-            with self._checking(session_id) as session:
+            with self._checking(transcript) as session:
                 recovered = tuple(
                     f"{note.where}: {note.action}" for note in session.findings if note.kind == "unfinished_rewind"
                 )
@@ -317,13 +328,13 @@ class SessionStore:
             findings.append(Finding("not_checked", str(error), "left as it is"))
         return Checked(session_id, tuple(findings), recovered)
 
-    def _checking(self, session_id: str) -> Session:
+    def _checking(self, transcript: Path) -> Session:
         try:
-            return self.open(session_id)
+            return self._open_at(transcript, read_only=False)
         except IncompleteError:
             raise
         except SessionsError:
-            return self.open(session_id, read_only=True)
+            return self._open_at(transcript, read_only=True)
 
 
 def _row(path: Path) -> SessionInfo | None:
@@ -356,8 +367,11 @@ def _mentions(row: SessionInfo, search: str) -> bool:
     return any(wanted in text.casefold() for text in (row.title, row.id, row.git_branch, row.first_prompt) if text)
 
 
-def _summary(path: Path) -> Summary:
-    return reader.summary(path)
+def _title_of(path: Path) -> str | None:
+    try:
+        return reader.summary(path).title
+    except OSError:
+        return None
 
 
 def _id_of(path: Path) -> str:

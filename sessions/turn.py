@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Self
 
-from sessions.errors import RequestError, SessionsError
+from sessions.errors import ConflictError, RequestError, SessionsError
 from sessions.rewind.edits import OpenEdit, Recorder
 from sessions.rewind.timeline import TurnRecord
 
@@ -21,14 +22,26 @@ class Turn:
         run_id: The label of the run it belongs to.
     """
 
-    def __init__(self, recorder: Recorder, record: TurnRecord, index: int, *, on_end: Callable[[Turn], None]) -> None:
+    def __init__(
+        self,
+        recorder: Recorder,
+        message_id: str,
+        run_id: str | None,
+        index: int,
+        *,
+        on_end: Callable[[Turn], None],
+        is_open: Callable[[], bool],
+    ) -> None:
         self._on_end = on_end
+        self._is_open = is_open
         self._ended = False
         self._recorder = recorder
-        self._record = record
-        self.message_id = record.message_id
-        self.run_id = record.run_id
+        self._record: TurnRecord | None = None
+        self.message_id = message_id
+        self.run_id = run_id
         self.index = index
+        with contextlib.suppress(OSError):  # its prompt is written; the turn is recorded with its first capture at last
+            self._recorded()
 
     def edit(self, *paths: str | os.PathLike[str]) -> Edit:
         """Keep what the paths are now, durably, before this returns; leaving the block records what they became.
@@ -42,19 +55,34 @@ class Turn:
         """
         if not paths:
             raise RequestError("an edit names at least one path")
-        return Edit(self._recorder, self._record, self._recorder.begin_edit(self._record, paths))
+        record = self._recorded()
+        return Edit(self._recorder, record, self._recorder.begin_edit(record, paths))
 
     def gap(self, kind: str, paths: Iterable[str | os.PathLike[str]] = ()) -> None:
         """Say that the agent did something that cannot be captured, and where, if known."""
-        self._recorder.gap(self._record, kind, [os.fspath(path) for path in paths])
+        named = [paths] if isinstance(paths, str | os.PathLike) else paths
+        self._recorder.gap(self._recorded(), kind, [os.fspath(path) for path in named])
 
     def end(self) -> None:
         """End the turn: what it left becomes durable. Ending twice changes nothing."""
         if self._ended:
             return
-        self._recorder.end_turn(self._record)
+        if self._record is not None:
+            self._recorder.end_turn(self._record)
         self._ended = True
         self._on_end(self)
+
+    def _recorded(self) -> TurnRecord:
+        """Return the turn's record, written now if it could not be before.
+
+        Raises:
+            ConflictError: The session is closed.
+        """
+        if not self._is_open():
+            raise ConflictError("the session is closed")
+        if self._record is None:
+            self._record = self._recorder.begin_turn(self.message_id, self.run_id)
+        return self._record
 
     def __enter__(self) -> Self:
         return self
@@ -62,7 +90,11 @@ class Turn:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.end()
+        try:
+            self.end()
+        except (OSError, SessionsError):
+            if error is None:  # the body's own error says more
+                raise
 
 
 class Edit:

@@ -10,7 +10,7 @@ exit  meaning
 4     damaged so that the command cannot do its job; ``check`` leaves findings
 5     conflict, locked, busy, stale
 6     stopped half-way; ``sessions check`` finishes it
-7     the operating system refused
+7     the operating system refused; nothing was changed unless it says so
 130   cancelled
 ====  =========================================================================
 """

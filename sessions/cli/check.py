@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import click
 
-from sessions.cli import options, output, render
+from sessions.cli import options, output, render, unread
 
 if TYPE_CHECKING:
     from sessions.store import Checked, SessionStore
@@ -25,21 +26,30 @@ def command(context: click.Context, reference: str | None, *, dry_run: bool, as_
     Damage is named and left as it is. Exits with 4 if something was found.
     """
     store = options.store()
-    checked = _looked_at(store, reference) if dry_run else store.check(reference)
-    if as_json:
-        output.structured([each.to_json() for each in checked])
-    else:
-        output.lines(render.check_lines(checked))
+    chosen = options.find(store, reference) if reference is not None else None
+    checked = _looked_at(store, chosen) if dry_run else store.check(chosen)
+    if chosen is None:
+        unread.warn(store, everywhere=True, named={each.session for each in checked})
+    recovered = any(each.recovered for each in checked)
+    with output.after("what was half done was finished") if recovered else nullcontext():
+        if as_json:
+            output.structured([each.to_json() for each in checked])
+        else:
+            output.lines(render.check_lines(checked))
     if any(each.findings for each in checked):
         context.exit(_FINDINGS_REMAIN)
 
 
 def _looked_at(store: SessionStore, reference: str | None) -> list[Checked]:
     from sessions.store import Checked  # noqa: PLC0415 - the help needs none
+    from sessions.transcript.outline import Finding  # noqa: PLC0415 - as above
 
     chosen = [reference] if reference is not None else [row.id for row in store.list(scope="all")]
     found = []
     for each in chosen:
-        with store.open(each, read_only=True) as session:
-            found.append(Checked(session.id, tuple(session.check())))
+        try:
+            with store.open(each, read_only=True) as session:
+                found.append(Checked(session.id, tuple(session.check())))
+        except OSError as error:
+            found.append(Checked(each, (Finding("not_checked", str(error), "left as it is"),)))
     return found

@@ -17,8 +17,9 @@ def command(reference: str, *, as_json: bool) -> None:
     A line is: the index, the beginning of the prompt's message id, when, the prompt, and what the turn did to files;
     ! marks a turn that did something which was not captured. ``sessions rewind ID --to`` takes index or id.
     """
-    with options.store().open(reference, read_only=True) as session:
-        output.warn_findings(session.findings)
+    store = options.store()
+    with store.open(options.find(store, reference), read_only=True) as session:
+        output.Findings().warn(session)
         found = session.checkpoints()
     if as_json:
         output.structured([render.checkpoint_json(each) for each in found])

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
 from sessions.cli import options, output
 from sessions.picker.words import count
+
+if TYPE_CHECKING:
+    from sessions.compaction import Compaction
 
 
 @click.command("compact")
@@ -28,14 +32,25 @@ def command(reference: str, summary: str, keep_rounds: int, *, dry_run: bool, as
         summary = sys.stdin.buffer.read().decode("utf-8", "surrogateescape").strip()
     if not summary.strip():
         raise click.UsageError("the summary is empty")
-    with options.store().open(reference, read_only=dry_run) as session:
-        output.warn_findings(session.findings)
+    store, findings = options.store(), output.Findings()
+    with store.open(options.find(store, reference), read_only=dry_run) as session:
+        findings.warn(session)
         if dry_run:
             from sessions.compaction import compact  # noqa: PLC0415 - the same code, without the writing
 
-            done = compact(session.messages.entries, summary, keep_rounds=keep_rounds, append=lambda _: None)
-        else:
-            done = session.compact(summary=summary, keep_rounds=keep_rounds)
+            _say(
+                compact(session.messages.entries, summary, keep_rounds=keep_rounds, append=lambda _: None),
+                dry_run=True,
+                as_json=as_json,
+            )
+            return
+        done = session.compact(summary=summary, keep_rounds=keep_rounds)
+        with output.after("the conversation was compacted" if done.compacted else "nothing was compacted"):
+            _say(done, dry_run=False, as_json=as_json)
+            findings.warn(session)
+
+
+def _say(done: Compaction, *, dry_run: bool, as_json: bool) -> None:
     if as_json:
         output.structured({**done.to_json(), "dry_run": True} if dry_run else done.to_json())
     elif not done.compacted:

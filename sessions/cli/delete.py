@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
+
 import click
 
 from sessions.cli import options, output
 from sessions.picker.text import one_line, visible_path
+
+if TYPE_CHECKING:
+    from sessions.session import Session
 
 
 @click.command("delete")
@@ -18,24 +24,29 @@ def command(reference: str, *, dry_run: bool, yes: bool, as_json: bool) -> None:
 
     Files of the project are not touched.
     """
-    options.require_answer(yes=yes, dry_run=dry_run)
     store = options.store()
-    path = store.find(reference)
-    with store.open(reference, read_only=True) as session:
-        session_id, title = session.id, session.title
-    if not as_json or not (yes or dry_run):
-        named = f" · {one_line(title, 80)}" if title else ""
-        verb = "deletes" if not dry_run else "would delete"
-        said = f"{verb} {session_id}{named}"
-        output.lines(
-            [(("strong", said),), (("", f"  {visible_path(str(path))} with its snapshots and undo records"),)],
-            error_stream=as_json,
-        )
-    if not (yes or dry_run):
-        output.ask("Delete it for good?", error_stream=as_json)
-    if not dry_run:
-        store.delete(session_id)
-    if as_json:
-        output.structured({"session": session_id, "path": str(path), "deleted": not dry_run, "dry_run": dry_run})
-    elif not dry_run:
-        output.text("deleted")
+    session_id = options.find(store, reference)
+    options.require_answer(yes=yes, dry_run=dry_run)
+    with store.open(session_id, read_only=dry_run) as session:
+        path = session.path
+        if not as_json or not (yes or dry_run):
+            _announce(session, dry_run=dry_run, error_stream=as_json)
+        if not (yes or dry_run):
+            output.ask("Delete it for good?", error_stream=as_json)
+        if not dry_run:
+            store.delete(session_id)
+    with output.after(f"session {session_id} was deleted") if not dry_run else nullcontext():
+        if as_json:
+            output.structured({"session": session_id, "path": str(path), "deleted": not dry_run, "dry_run": dry_run})
+        elif not dry_run:
+            output.text("deleted")
+
+
+def _announce(session: Session, *, dry_run: bool, error_stream: bool) -> None:
+    title = session.title
+    named = f" · {one_line(title, 80)}" if title else ""
+    said = f"{'would delete' if dry_run else 'deletes'} {session.id}{named}"
+    output.lines(
+        [(("strong", said),), (("", f"  {visible_path(str(session.path))} with its snapshots and undo records"),)],
+        error_stream=error_stream,
+    )

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sessions.cli import options, output
+from sessions.cli import options, output, reporting
 from sessions.picker import words
+from sessions.picker.text import visible
 
 if TYPE_CHECKING:
     from sessions.demo import Demo
@@ -43,37 +44,44 @@ def command(directory: Path | None, *, as_json: bool) -> None:
         return
     output.lines(demo.places(made))
     if options.on_terminal():
-        _pick(made)
+        rewound, left = _pick(made)
     else:
         output.lines(demo.tell(made))
-    _go_on(made)
+        rewound, left = False, demo.PROMPTS
+    _go_on(made, rewound=rewound, left=left)
 
 
-def _pick(made: Demo) -> None:
+def _pick(made: Demo) -> tuple[bool, int]:
+    """Let the user choose; return whether there was a rewind, and how many prompts are left."""
     from sessions.picker import pick_rewind  # noqa: PLC0415 - only on a terminal
     from sessions.store import SessionStore  # noqa: PLC0415 - as above
 
     with SessionStore(made.root).open(made.session_id) as session:
-        plan = pick_rewind(session)
+        plan = pick_rewind(session, interruptible=True)
         if plan is None:
             output.text("left without a rewind: nothing was changed")
-            return
-        report = session.rewind(plan)
-    output.lines([(), *words.report_lines(report)])
-    if report.prompt:
-        output.text(f"the prompt, for the input box: {report.prompt}")
+            return False, len(session.checkpoints())
+        report = reporting.in_our_words(session.rewind(plan), plan, root=made.root)
+        left = len(session.checkpoints())
+    with output.after("the rewind was done"):
+        output.lines([(), *words.report_lines(report, cells=output.wrapping())])
+        if report.prompt:
+            output.text(f"the prompt, for the input box: {visible(report.prompt, keep='')}")
+    return True, left
 
 
-def _go_on(made: Demo) -> None:
+def _go_on(made: Demo, *, rewound: bool, left: int) -> None:
+    """Print commands to go on with, that work one after the other from here."""
     from sessions.demo import TARGET, TITLE  # noqa: PLC0415 - as above
 
-    commands = [
-        output.command(*words, root=made.root)
-        for words in (
-            ("checkpoints", TITLE),
-            ("rewind", TITLE),
-            ("rewind", TITLE, "--to", str(TARGET)),
-            ("undo", TITLE),
-        )
-    ]
+    chosen: list[tuple[str, ...]] = [("checkpoints", TITLE)]
+    if rewound:
+        chosen += [("undo", TITLE), ("undo", TITLE, "--redo")]
+    if left:
+        chosen.append(("rewind", TITLE))
+    if left >= TARGET:
+        chosen.append(("rewind", TITLE, "--to", str(TARGET)))
+    if left >= TARGET and not rewound:
+        chosen.append(("undo", TITLE))
+    commands = [output.command(*each, root=made.root) for each in chosen]
     output.lines([(), (("title", "To go on by hand"),), *((("", f"  {each}"),) for each in commands)])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from sessions import clock
 from sessions.picker import words
-from sessions.picker.text import Line, visible
+from sessions.picker.text import Line, one_line, visible, visible_path
 from sessions.transcript.messages import (
     BangBlock,
     Block,
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _RESULT_LINES = 12
 _PARAMETER_CHARACTERS = 500
+_ONE_LINE_CELLS = 500
 
 
 def message_lines(message: Message) -> Iterator[Line]:
@@ -53,9 +54,33 @@ def _block(block: Block) -> Iterator[Line]:
         case TaskNotificationBlock():
             yield (("mark", f"task {block.status}: "), ("", visible(block.summary, keep="")))
         case OtherBlock():
-            yield (("dim", f"[{visible(str(block.type), keep='')}]"),)
+            yield _other(block)
         case _:
             assert_never(block)
+
+
+def _other(block: OtherBlock) -> Line:
+    """Return what the block is and, on one line, what it says."""
+    named = ("warn" if block.type == "error" else "dim", f"[{visible(str(block.type), keep='')}]")
+    extra = block.model_extra or {}
+    content = extra.get("content")
+    if block.type == "file_history":
+        said = ", ".join(_snapshots(extra.get("snapshots")))
+    else:
+        said = one_line(content, _ONE_LINE_CELLS) if isinstance(content, str) else ""
+    return (named, ("", f" {said}")) if said else (named,)
+
+
+def _snapshots(snapshots: object) -> Iterator[str]:
+    """Yield ``modify src/a.py`` for each snapshot of another agent's record."""
+    for each in snapshots if isinstance(snapshots, list) else ():
+        operation, path = (each.get("operation"), each.get("filePath")) if isinstance(each, dict) else (None, None)
+        if isinstance(path, str):
+            yield (
+                f"{visible(operation, keep='')} {visible_path(path)}"
+                if isinstance(operation, str)
+                else (visible_path(path))
+            )
 
 
 def _tool(block: ToolBlock) -> Iterator[Line]:

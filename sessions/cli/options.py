@@ -5,10 +5,16 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import click
+
+from sessions import clock
+from sessions.errors import AmbiguousError, RequestError
+from sessions.picker.text import one_line
+from sessions.picker.words import ago
 
 if TYPE_CHECKING:
     from sessions.store import SessionStore
@@ -17,6 +23,8 @@ Command = TypeVar("Command", bound=Callable[..., object])
 Decorator = Callable[[Command], Command]
 
 _ROOT = "sessions.root"
+_TITLED = 8  # candidates an error names
+_TITLE_CELLS = 40
 
 
 def root(command: Command) -> Command:
@@ -72,10 +80,54 @@ def reference(command: Command) -> Command:
 
 
 def store() -> SessionStore:
-    """Return the store under the root that was given, else the default one."""
+    """Return the store under the root that was given, else the default one, which may not exist yet.
+
+    Raises:
+        RequestError: The root that was given, by ``--root`` or ``$SESSIONS_HOME``, is no directory.
+        OSError: It is one that cannot be read.
+    """
     from sessions.store import SessionStore  # noqa: PLC0415 - the help needs none
 
-    return SessionStore(given_root())
+    store = SessionStore(given_root())
+    try:
+        os.scandir(store.root).close()
+    except FileNotFoundError:
+        if given_root() is not None or os.environ.get("SESSIONS_HOME"):
+            raise RequestError(f"there is no directory {store.root} to keep sessions in") from None
+        return store
+    except NotADirectoryError:
+        raise RequestError(f"{store.root} is not a directory, so no sessions are kept there") from None
+    with suppress(FileNotFoundError):
+        os.scandir(store.root / "projects").close()
+    return store
+
+
+def find(store: SessionStore, reference: str) -> str:
+    """Return the id of the session a reference names.
+
+    Raises:
+        NotFoundError: There is none.
+        AmbiguousError: There are several; the message names each with its title.
+    """
+    try:
+        return store.find(reference).name.removesuffix(".jsonl")
+    except AmbiguousError as error:
+        candidates = error.details["candidates"]
+        assert isinstance(candidates, list)
+        named = [*(_titled(store, each) for each in candidates[:_TITLED]), *candidates[_TITLED:]]
+        described = AmbiguousError("session", reference, named)
+        described.details["candidates"] = candidates
+        raise described from None
+
+
+def _titled(store: SessionStore, session_id: str) -> str:
+    from sessions.transcript import reader  # noqa: PLC0415 - for an error only
+
+    path = store.find(session_id)
+    summary = reader.summary(path)
+    title = summary.title or summary.first_prompt or summary.first_summary
+    age = ago(clock.from_epoch(path.stat().st_mtime), clock.now())
+    return f"{session_id} ({f'{one_line(title, _TITLE_CELLS)}, ' if title else ''}{age})"
 
 
 def given_root() -> Path | None:

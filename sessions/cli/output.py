@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import sys
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -16,10 +18,11 @@ from sessions.picker.text import Line, plain, visible
 from sessions.transcript import codec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from sessions.rewind.plan import Gap
+    from sessions.session import Session
     from sessions.transcript.outline import Finding
 
 _COLOURS = {
@@ -30,6 +33,10 @@ _COLOURS = {
     "restore": "cyan",
     "warn": "yellow",
 }
+# Every escape of a JSON text, so that the "u" behind an escaped backslash is none: a pair, a lone half, any other.
+_LONE_OR_NOT = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<lone>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)"
+)
 _BOLD = frozenset({"title", "strong", "warn"})
 
 
@@ -48,14 +55,19 @@ def text(said: str, *, error_stream: bool = False) -> None:
 
 
 def structured(value: object) -> None:
-    """Print ``value`` as one line of JSON in UTF-8, whatever strings it holds."""
+    """Print ``value`` as one line of JSON in UTF-8, whatever strings it holds; see :func:`json_bytes`."""
     json_bytes(codec.dumps(value))
 
 
 def json_bytes(raw: bytes) -> None:
-    """Print a line of JSON that is encoded already."""
+    """Print a line of JSON that is encoded already.
+
+    A lone surrogate is printed as U+FFFD: an escape for one is legal JSON, but jq and others reject the whole document.
+    The transcript keeps what it holds; a file name that is not UTF-8 is in JSON as near as it can be.
+    """
     sys.stdout.flush()
-    sys.stdout.buffer.write(raw + b"\n")
+    sys.stdout.buffer.write(_LONE_OR_NOT.sub(_replaced, raw) + b"\n" if b"\\ud" in raw.lower() else raw + b"\n")
+    sys.stdout.flush()
 
 
 def columns() -> int:
@@ -63,18 +75,31 @@ def columns() -> int:
     return max(shutil.get_terminal_size((100, 24)).columns, 20)
 
 
+def wrapping() -> int | None:
+    """Return the width to wrap lines to: the terminal's; None where no terminal reads along."""
+    return columns() if sys.stdout.isatty() else None
+
+
 def warn(said: str) -> None:
     """Print a warning on stderr, on one line."""
     lines([(("warn", "warning: "), ("", visible(said, keep="")))], error_stream=True)
 
 
-def warn_findings(findings: Sequence[Finding]) -> None:
-    """Print what a session's findings say."""
-    for finding in findings:
-        warn(f"{finding.kind.replace('_', ' ')}: {finding.where}: {finding.action}")
+class Findings:
+    """Prints what a session's findings say as warnings, each once, however often it is asked to."""
+
+    def __init__(self) -> None:
+        self._said: set[Finding] = set()
+
+    def warn(self, session: Session) -> None:
+        """Print those that were not printed yet."""
+        for finding in session.findings:
+            if finding not in self._said:
+                self._said.add(finding)
+                warn(f"{finding.kind.replace('_', ' ')}: {finding.where}: {finding.action}")
 
 
-def warn_gaps(gaps: Sequence[Gap]) -> None:
+def warn_gaps(gaps: Iterable[Gap]) -> None:
     """Print what was not captured."""
     from sessions.picker import words  # noqa: PLC0415 - most sessions have none
 
@@ -95,6 +120,29 @@ class TooLateError(Exception):
     """Ctrl-C arrived when the step was done already; the message says what was done."""
 
 
+class UnsaidError(OSError):
+    """Something was done, but what was done could not be printed; the message says both."""
+
+
+@contextmanager
+def after(deed: str) -> Iterator[None]:
+    """Print in this what was done; ``deed`` is a sentence that says so, should printing fail.
+
+    Raises:
+        UnsaidError: It cannot be printed.
+        TooLateError: Ctrl-C came meanwhile.
+    """
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise UnsaidError(f"{deed}, but that could not be printed: {error.strerror or error}") from error
+    except KeyboardInterrupt:
+        raise TooLateError(f"{deed} before Ctrl-C could stop it") from None
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """What went wrong: the exit code, a word for programs, a message for people, and plain details."""
@@ -106,12 +154,17 @@ class Failure:
 
 
 def failure(said: Failure, *, as_json: bool) -> int:
-    """Print an error: one line on stderr and, for programs, an object on stdout. Return its exit code."""
+    """Print an error: one line on stderr and, for programs, an object on stdout. Return its exit code.
+
+    Where one of the two cannot be written, the other is; the exit code says the rest.
+    """
     message = visible(said.message.replace("\n", " "), keep="")
-    click.echo(f"sessions: {message}", err=True)
+    with suppress(OSError):
+        click.echo(f"sessions: {message}", err=True)
     if as_json:
         details = {key: _plain(value) for key, value in said.details.items() if value is not None}
-        structured({"error": {**details, "code": said.word, "message": message}})
+        with suppress(OSError):
+            structured({"error": {**details, "code": said.word, "message": message}})
     return said.exit_code
 
 
@@ -120,6 +173,15 @@ def command(*words: str, root: Path | None = None) -> str:
     root = root or options.given_root()
     store = ("--root", str(root)) if root is not None else ()
     return visible(shlex.join((*_program(), *words, *store)), keep="")
+
+
+def add_dir_words(add_dirs: Sequence[str]) -> tuple[str, ...]:
+    """Return the words of a command that is to touch the same directories, wherever it is pasted."""
+    return tuple(word for each in add_dirs for word in ("--add-dir", os.path.abspath(each)))
+
+
+def _replaced(escape: re.Match[bytes]) -> bytes:
+    return b"\\ufffd" if escape["lone"] else escape[0]
 
 
 def _styled(style: str, part: str) -> str:

@@ -43,10 +43,10 @@ def session_table(rows: Sequence[SessionInfo], now: datetime, columns: int, *, w
             yield (("dim", " " * (id_cells + 2) + (visible_path(row.workdir) if row.workdir else "(no workdir)")),)
 
 
-def short_ids(ids: Sequence[str]) -> list[str]:
-    """Return the shortest beginnings, of at least eight characters, that differ from one another."""
+def short_ids(ids: Sequence[str], at_least: int = _SHORT_ID) -> list[str]:
+    """Return the shortest beginnings, of at least so many characters, that differ from one another."""
     in_order = sorted(set(ids))
-    needed = dict.fromkeys(in_order, _SHORT_ID)
+    needed = dict.fromkeys(in_order, at_least)
     for one, other in pairwise(in_order):
         common = next(
             (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
@@ -67,7 +67,9 @@ def tokens(number: int | None) -> str:
 def checkpoint_table(checkpoints: Sequence[Checkpoint], now: datetime, columns: int) -> Iterator[Line]:
     """Yield a line a checkpoint: index, short id, when, prompt, files and lines; and a line where a compaction lies."""
     digits = len(str(len(checkpoints)))
-    for each in checkpoints:
+    ids = short_ids([each.id for each in checkpoints], _SHORT_MESSAGE_ID)
+    id_cells = max(map(width, ids), default=0)
+    for each, short in zip(checkpoints, ids, strict=True):
         lines = words.changed_lines(each.insertions, each.deletions)
         files = words.count(len(each.files), "file") if each.files else ""
         right: Line = (
@@ -78,7 +80,7 @@ def checkpoint_table(checkpoints: Sequence[Checkpoint], now: datetime, columns: 
         )
         left: Line = (
             ("strong", pad_start(str(each.index), digits)),
-            ("dim", f"  {visible(each.id, keep='')[:_SHORT_MESSAGE_ID]:{_SHORT_MESSAGE_ID}}"),
+            ("dim", f"  {pad(short, id_cells)}"),
             ("dim", f"  {pad(words.ago(each.timestamp, now), 10)}  "),
         )
         room = max(columns - width(plain(left)) - width(plain(right)), 10)

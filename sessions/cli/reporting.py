@@ -3,28 +3,41 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import click
+
 from sessions.cli import output
+from sessions.errors import ConflictError
 from sessions.picker import words
 from sessions.picker.text import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from sessions.rewind.plan import Plan, Report
     from sessions.session import Session
 
 _PROMPT_LINES = 20
+_FILES_STAY = "files stay as they are"  # how the note of a rewind of the conversation alone begins
 
 
 def show_plan(plan: Plan, *, as_json: bool, undo: bool = False) -> None:
-    """Print a plan that is not going to be executed."""
+    """Print a plan that is not going to be executed.
+
+    Raises:
+        click.exceptions.Exit: It would be refused; the exit code is that of the refusal.
+    """
     if as_json:
-        output.warn_gaps(plan.gaps)
-        output.structured(plan.to_json())
+        output.warn_gaps(words.gaps_of(plan))
+        output.structured(plan.to_json() | ({"refused": plan.refused} if plan.refused is not None else {}))
     else:
-        output.lines(words.plan_lines(plan, undo=undo))
+        output.lines(words.plan_lines(plan, undo=undo, cells=output.wrapping()))
+    if plan.refused is not None:
+        output.text(f"sessions: refused: {visible(plan.refused, keep='')}", error_stream=True)
+        raise click.exceptions.Exit(ConflictError.exit_code)
 
 
 def confirm(plan: Plan, question: str, *, as_json: bool, undo: bool = False) -> None:
@@ -35,9 +48,9 @@ def confirm(plan: Plan, question: str, *, as_json: bool, undo: bool = False) -> 
     Raises:
         click.Abort: The answer was not yes.
     """
-    if plan.on_conflict == "refuse" and plan.conflicts:
+    if plan.refused is not None:
         return
-    output.lines(words.plan_lines(plan, undo=undo), error_stream=as_json)
+    output.lines(words.plan_lines(plan, undo=undo, cells=output.wrapping()), error_stream=as_json)
     output.ask(question, error_stream=as_json)
 
 
@@ -58,17 +71,33 @@ def interruptible(session: Session, what: str) -> Iterator[None]:
         raise output.TooLateError(f"the {what} was done before Ctrl-C could stop it; see {undo!r}") from None
 
 
-def show_report(report: Report, did: str, *, as_json: bool) -> None:
-    """Print what was done, how to take it back, and the prompt that belongs into the input box."""
-    output.warn_gaps(report.gaps)
+def show_report(report: Report, plan: Plan, did: str, *, as_json: bool, asked: bool, add_dirs: Sequence[str]) -> None:
+    """Print what was done, how to take it back, and the prompt that belongs into the input box.
+
+    Args:
+        did: ``rewound``, ``undone`` or ``redone``.
+        asked: The plan, with its gaps, was shown before.
+        add_dirs: The directories given for it; a command to go on with names them too.
+    """
+    if not asked:
+        output.warn_gaps(words.gaps_of(plan))
     if as_json:
         output.structured(report.to_json())
         return
-    output.lines(words.report_lines(report, did, with_gaps=False))
-    again = ("undo", report.session_id, "--redo") if did == "undone" else ("undo", report.session_id)
-    output.lines([(("dim", "to take this back: "), ("", output.command(*again)))])
+    report = in_our_words(report, plan, add_dirs=add_dirs)
+    output.lines(words.report_lines(report, did, with_gaps=False, cells=output.wrapping()))
+    if report.rewind_id is not None:
+        again = ("undo", report.session_id, *(("--redo",) if did == "undone" else ()))
+        output.lines([(("dim", "to take this back: "), ("", output.command(*again, *output.add_dir_words(add_dirs))))])
     if report.prompt:
         _show_prompt(report.prompt)
+
+
+def in_our_words(report: Report, plan: Plan, *, add_dirs: Sequence[str] = (), root: Path | None = None) -> Report:
+    """Return ``report`` with the command that takes files back as it can be pasted here."""
+    words_ = ("rewind", report.session_id, "--scope", "code", "--to", plan.to, *output.add_dir_words(add_dirs))
+    own = f"{_FILES_STAY}; to take them back: {output.command(*words_, root=root)}"
+    return replace(report, notes=tuple(own if note.startswith(_FILES_STAY) else note for note in report.notes))
 
 
 def _show_prompt(prompt: str) -> None:

@@ -10,7 +10,7 @@ from sessions.cli import options, output, reporting
 from sessions.errors import NotFoundError
 
 if TYPE_CHECKING:
-    from sessions.rewind.plan import History, OnConflict, OnRunning, Plan, Scope
+    from sessions.rewind.plan import OnConflict, OnRunning, Plan, Scope
     from sessions.session import Session
 
 _NO_TARGET = (
@@ -19,7 +19,6 @@ _NO_TARGET = (
 
 
 class _Asked(TypedDict):
-    history: History
     on_conflict: OnConflict
     on_running: OnRunning
     paths: tuple[str, ...] | None
@@ -41,13 +40,6 @@ class _Asked(TypedDict):
     help="What becomes of a file somebody else changed; undo brings an overwritten one back.",
 )
 @click.option(
-    "--history",
-    type=click.Choice(["rewrite", "fork", "hide"]),
-    default="rewrite",
-    show_default=True,
-    help="What becomes of the removed conversation.",
-)
-@click.option(
     "--on-running",
     type=click.Choice(["cancel", "refuse"]),
     default="cancel",
@@ -65,7 +57,6 @@ def command(  # noqa: PLR0917 - the options of a rewind
     scope: Scope | None,
     files: tuple[str, ...],
     on_conflict: OnConflict,
-    history: History,
     on_running: OnRunning,
     add_dirs: tuple[str, ...],
     *,
@@ -82,20 +73,17 @@ def command(  # noqa: PLR0917 - the options of a rewind
     if files and scope not in {None, "code"}:
         raise click.UsageError("--file restores files only: leave --scope out, or give --scope code")
     picking = to is None and last is None
+    wanted: Scope | None = "code" if files else scope
+    store, findings = options.store(), output.Findings()
+    session_id = options.find(store, reference)
     if picking and not options.on_terminal():
         raise click.UsageError(_NO_TARGET)
     options.require_answer(yes=yes, dry_run=dry_run)
-    wanted: Scope | None = "code" if files else scope
-    with options.store().open(reference, read_only=dry_run, add_dirs=add_dirs) as session:
-        output.warn_findings(session.findings)
-        asked: _Asked = {
-            "history": history,
-            "on_conflict": on_conflict,
-            "on_running": on_running,
-            "paths": files or None,
-        }
+    with store.open(session_id, read_only=dry_run, add_dirs=add_dirs) as session:
+        findings.warn(session)
+        asked: _Asked = {"on_conflict": on_conflict, "on_running": on_running, "paths": files or None}
         if picking:
-            plan = _picked(session, wanted, asked)
+            plan = _picked(session, wanted, asked, dry_run=dry_run)
         else:
             target = to if to is not None else _last(session, last or 1)
             plan = session.plan_rewind(target, scope=wanted or "both", **asked)
@@ -106,13 +94,17 @@ def command(  # noqa: PLR0917 - the options of a rewind
             reporting.confirm(plan, "Rewind?", as_json=as_json)
         with reporting.interruptible(session, "rewind"):
             report = session.rewind(plan)
-        reporting.show_report(report, "rewound", as_json=as_json)
+        with output.after("the rewind was done"):
+            reporting.show_report(
+                report, plan, "rewound", as_json=as_json, asked=not (yes or picking), add_dirs=add_dirs
+            )
+            findings.warn(session)
 
 
-def _picked(session: Session, scope: Scope | None, asked: _Asked) -> Plan:
+def _picked(session: Session, scope: Scope | None, asked: _Asked, *, dry_run: bool) -> Plan:
     from sessions.picker.pick import SCOPES, pick_rewind  # noqa: PLC0415 - only where it opens
 
-    plan = pick_rewind(session, scopes=(scope,) if scope else SCOPES, **asked)
+    plan = pick_rewind(session, scopes=(scope,) if scope else SCOPES, dry_run=dry_run, **asked)
     if plan is None:
         raise click.Abort
     return plan

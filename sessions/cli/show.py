@@ -13,8 +13,9 @@ from sessions.cli import options, output
 @options.as_json
 def command(reference: str, *, history: bool, as_json: bool) -> None:
     """Print the messages of a session: what the model sees of it."""
-    with options.store().open(reference, read_only=True) as session:
-        output.warn_findings(session.findings)
+    store = options.store()
+    with store.open(options.find(store, reference), read_only=True) as session:
+        output.Findings().warn(session)
         messages = session.history() if history else session.messages
         if as_json:
             output.json_bytes(b'{"messages":[' + b",".join(entry.raw.strip() for entry in messages.entries) + b"]}")

@@ -41,9 +41,11 @@ def command(
     """Take back the last rewind; again, the one before. Conversation and files come back byte for byte."""
     if redo and files:
         raise click.UsageError("--redo repeats the whole rewind: leave --file out")
+    store, findings = options.store(), output.Findings()
+    session_id = options.find(store, reference)
     options.require_answer(yes=yes, dry_run=dry_run)
-    with options.store().open(reference, read_only=dry_run, add_dirs=add_dirs) as session:
-        output.warn_findings(session.findings)
+    with store.open(session_id, read_only=dry_run, add_dirs=add_dirs) as session:
+        findings.warn(session)
         plan = session.plan_undo(redo=redo, paths=files or None, on_conflict=on_conflict)
         if dry_run:
             reporting.show_plan(plan, as_json=as_json, undo=not redo)
@@ -53,4 +55,7 @@ def command(
             reporting.confirm(plan, question, as_json=as_json, undo=not redo)
         with reporting.interruptible(session, "redo" if redo else "undo"):
             report = session.redo_rewind(plan) if redo else session.undo_rewind(plan)
-        reporting.show_report(report, "redone" if redo else "undone", as_json=as_json)
+        with output.after(f"the {'redo' if redo else 'undo'} was done"):
+            did = "redone" if redo else "undone"
+            reporting.show_report(report, plan, did, as_json=as_json, asked=not yes, add_dirs=add_dirs)
+            findings.warn(session)

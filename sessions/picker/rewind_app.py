@@ -1,12 +1,18 @@
 """The rewind picker on a terminal: it draws what ``rows`` says, forwards keys to ``state``, and decides nothing.
 
+What takes long, reading the session and planning, runs in a thread while the screen says so. A key is meant for a
+screen only when it arrived after that screen was drawn: what was typed ahead is taken from the terminal at that moment,
+and ``state`` hears it as such.
+
 Full screen, on the terminal's other page: leaving it brings back what was there. Nothing is written anywhere else.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -28,10 +34,11 @@ from sessions.picker.state import (
     Press,
     failed,
     measured,
+    opened,
     planned,
     press,
     resize,
-    start,
+    shown,
     wanted,
 )
 from sessions.picker.text import Line, visible
@@ -41,7 +48,9 @@ if TYPE_CHECKING:
     from prompt_toolkit.formatted_text import StyleAndTextTuples
     from prompt_toolkit.input import Input
 
+Reader = Callable[[], Sequence[Checkpoint]]
 Planner = Callable[[Checkpoint, Scope], Plan]
+Step = Callable[[PickerState], PickerState]
 
 ESCAPE_WAIT_S = 0.1
 """How long Esc waits for the rest of an arrow key's sequence."""
@@ -74,50 +83,50 @@ _KEYS: dict[str, Key] = {
     "escape": Key.ESCAPE,
     "backspace": Key.BACKSPACE,
     "c-u": Key.CLEAR,
-    "c-c": Key.LEAVE,
+    "c-c": Key.INTERRUPT,
     "c-d": Key.LEAVE,
-    "<sigint>": Key.LEAVE,
+    "<sigint>": Key.INTERRUPT,
 }
 
 _MOUSE = {MouseEventType.SCROLL_UP: Key.WHEEL_UP, MouseEventType.SCROLL_DOWN: Key.WHEEL_DOWN}
 
 
 def pick(
-    checkpoints: Sequence[Checkpoint],
+    read: Reader,
     plan: Planner,
+    state: PickerState,
     *,
-    title: str = "",
-    scopes: tuple[Scope, ...] = ("both", "conversation", "code"),
     input: Input | None = None,  # noqa: A002 - prompt_toolkit's word for it
     output: Output | None = None,
-) -> Plan | None:
-    """Show ``checkpoints`` until one is chosen or the picker is left.
+) -> PickerState:
+    """Show checkpoints until one is chosen or the picker is left.
 
     Args:
-        checkpoints: Oldest first.
-        plan: Makes the plan of a checkpoint and a scope; called when it is about to be shown. A ``SessionsError`` or
-            ``OSError`` of it is shown instead of the plan.
-        title: The session's title, shown above.
-        scopes: The scopes to offer, widest first.
+        read: Returns the checkpoints, oldest first; called once, in a thread. What it raises is raised here.
+        plan: Makes the plan of a checkpoint and a scope; called in a thread when it is about to be shown. A
+            ``SessionsError`` or ``OSError`` of it is shown instead of the plan, anything else is raised here.
+        state: As ``state.opening`` returns it.
         input: Where keys come from; None is the terminal.
         output: Where the screen goes; None is the terminal.
 
     Returns:
-        The plan to execute, or None when the user left. Nothing was changed in either case.
+        The last state; its ``outcome`` is the plan to execute. Nothing was changed.
     """
-    app = _app(_Screen(start(checkpoints, title=title, scopes=scopes), plan), input, output)
+    app = _app(_Screen(state, read, plan), input, output)
     try:
         return app.run(in_thread=_inside_a_loop())
     except EOFError:  # the terminal went away
-        return None
+        return state
 
 
 class _Screen(UIControl):
     """The one control of the app: holds the state, draws it, and takes the mouse."""
 
-    def __init__(self, state: PickerState, plan: Planner) -> None:
+    def __init__(self, state: PickerState, read: Reader, plan: Planner) -> None:
         self.state = state
+        self._read = read
         self._plan = plan
+        self._working = False
 
     def create_content(self, width: int, height: int) -> UIContent:
         self.state = resize(self.state, width, height)
@@ -137,30 +146,77 @@ class _Screen(UIControl):
             self.press(key)
 
     def press(self, key: Press) -> None:
-        """Forward ``key``, make the plans it asks for, and let the app end when the state says so."""
+        """Forward ``key``, and let the app end when the state says so."""
         app = get_app()
         try:
             self.state = press(self.state, key)
-            self._make_plans()
         except Exception as bug:  # noqa: BLE001 - the event loop would swallow it and leave the terminal in a mess
             app.exit(exception=bug)
             return
         app.invalidate()
         if self.state.left:
-            app.exit(result=self.state.outcome)
+            app.exit(result=self.state)
 
-    def _make_plans(self) -> None:
-        while (wish := wanted(self.state)) is not None:
+    def drawn(self, app: Application[PickerState]) -> None:
+        """Take note that the state is on the screen: what was typed before is heard first, then what is missing made.
+
+        Keys wait in the terminal until they are read; those that wait now arrived while another screen stood there.
+        """
+        before = self.state
+        while not self.state.left and self.state.unseen and (keys := app.input.read_keys()):
+            app.key_processor.feed_multiple(keys)
+            app.key_processor.process_keys()
+        if self.state is before:
+            self.state = shown(before)
+        if not (self.state.left or self._working):
+            self._make_what_is_missing(app)
+
+    def _make_what_is_missing(self, app: Application[PickerState]) -> None:
+        wish = wanted(self.state)
+        if self.state.reading:
+            self._start(app, self._opened)
+        elif wish is not None:
+            self._start(app, lambda: self._planned(*wish))
+
+    def _opened(self) -> Step:
+        checkpoints = self._read()
+        return lambda state: opened(state, checkpoints)
+
+    def _planned(self, checkpoint: Checkpoint, scope: Scope) -> Step:
+        try:
+            plan = self._plan(checkpoint, scope)
+        except (SessionsError, OSError) as error:
+            why = error.message if isinstance(error, SessionsError) else visible(str(error), keep="")
+            return lambda state: failed(state, why) if wanted(state) == (checkpoint, scope) else state
+        return lambda state: planned(state, scope, plan)
+
+    def _start(self, app: Application[PickerState], work: Callable[[], Step]) -> None:
+        loop, self._working = asyncio.get_running_loop(), True
+
+        def run() -> None:
+            result: Step | Exception
             try:
-                self.state = planned(self.state, wish[1], self._plan(*wish))
-            except SessionsError as error:
-                self.state = failed(self.state, error.message)
-            except OSError as error:
-                self.state = failed(self.state, visible(str(error), keep=""))
+                result = work()
+            except Exception as bug:  # noqa: BLE001 - raised again where the app is
+                result = bug
+            with contextlib.suppress(RuntimeError):  # the user left meanwhile: the loop is closed
+                loop.call_soon_threadsafe(finish, result)
+
+        def finish(result: Step | Exception) -> None:
+            self._working = False
+            if app.is_done:
+                return
+            if isinstance(result, Exception):
+                app.exit(exception=result)
+                return
+            self.state = result(self.state)
+            app.invalidate()
+
+        threading.Thread(target=run, name="sessions-picker", daemon=True).start()
 
 
-def _app(screen: _Screen, source: Input | None, target: Output | None) -> Application[Plan | None]:
-    app: Application[Plan | None] = Application(
+def _app(screen: _Screen, source: Input | None, target: Output | None) -> Application[PickerState]:
+    app: Application[PickerState] = Application(
         layout=Layout(Window(screen, always_hide_cursor=True)),
         key_bindings=_bindings(screen),
         style=STYLE,
@@ -169,6 +225,7 @@ def _app(screen: _Screen, source: Input | None, target: Output | None) -> Applic
         mouse_support=True,
         input=source,
         output=target,
+        after_render=screen.drawn,
     )
     app.ttimeoutlen = app.timeoutlen = ESCAPE_WAIT_S
     return app

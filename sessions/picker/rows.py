@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sessions.picker import words
-from sessions.picker.state import Click, Confirm, PickerState
+from sessions.picker.confirm import Confirm, hidden
+from sessions.picker.state import Click, PickerState
 from sessions.picker.text import Line, clip, one_line, pad, pad_start, plain, visible, visible_path, width, wrap
 
 if TYPE_CHECKING:
@@ -23,6 +24,9 @@ _WIDE = 64  # cells from which on words fit where narrow screens get letters
 
 _KEYS_LIST = ("↑↓ PgUp PgDn Home End choose · Enter look · type to filter · Esc leave", "Enter look · Esc leave")
 _KEYS_CONFIRM = ("↑↓ choose · Enter do it · PgUp PgDn scroll the plan · Esc back", "Enter do it · Esc back")
+_KEYS_DRY = ("↑↓ choose · Enter print it · PgUp PgDn scroll the plan · Esc back", "Enter print it · Esc back")
+_KEYS_STUCK = ("↑↓ choose · PgUp PgDn scroll · Esc back", "Esc back")
+_UNCOMPACTS = "a compaction goes with it: the model sees the messages in front of it again"
 _EMPTY = "This session has no prompts to go back to."
 
 
@@ -32,7 +36,9 @@ def screen(state: PickerState, now: datetime) -> list[Line]:
     ``now`` is what relative times are relative to. For the confirm screen ``state`` has to be measured
     (:func:`plan_lines`, then ``state.measured``).
     """
-    if not state.checkpoints:
+    if state.reading:
+        lines = [_title(state, ""), *([()] if state.roomy else []), (("dim", "reading the session …"),)]
+    elif not state.checkpoints:
         lines = [_title(state, ""), (), (("", _EMPTY),), (("dim", "Press any key to leave."),)]
     elif state.confirm:
         lines = _confirm_screen(state, state.confirm)
@@ -49,7 +55,7 @@ def hit(state: PickerState, y: int) -> Click | None:
         row = y - (3 if state.roomy else 1)
         return Click(row) if 0 <= row < min(state.page, len(state.matches) - state.top) else None
     row = y - _choices_at(state)
-    return Click(row) if 0 <= row < len(state.confirm.choices) else None
+    return Click(row + _first_choice(state, state.confirm)) if 0 <= row < state.choice_page else None
 
 
 def plan_lines(state: PickerState) -> list[Line]:
@@ -57,15 +63,15 @@ def plan_lines(state: PickerState) -> list[Line]:
     confirm = state.confirm
     if confirm is None:
         return []
+    cells = max(state.width, 1)
     if confirm.failure is not None:
-        lines: list[Line] = [(("warn", "cannot rewind: "), ("", visible(confirm.failure, keep="")))]
-    elif confirm.plan is None:
-        lines = [(("dim", "looking …"),)]
-    elif len(confirm.choices) == 1:
-        lines = [(("strong", "Going back here would change nothing."),), *words.plan_lines(confirm.plan)]
-    else:
-        lines = words.plan_lines(confirm.plan)
-    return [part for line in lines for part in wrap(line, max(state.width, 1), indent=4)]
+        return list(wrap((("warn", "cannot rewind: "), ("", visible(confirm.failure, keep=""))), cells, indent=4))
+    if confirm.plan is None:
+        return []
+    lines = words.plan_lines(confirm.plan, cells=cells, counted=False)
+    if confirm.uncompacts and confirm.plan.scope != "code":
+        return [*wrap((("", _UNCOMPACTS),), cells), *lines]
+    return lines
 
 
 def _list_screen(state: PickerState, now: datetime) -> list[Line]:
@@ -145,22 +151,54 @@ def _touched(files: Sequence[TouchedFile]) -> Iterator[str]:
 def _confirm_screen(state: PickerState, confirm: Confirm) -> list[Line]:
     lines = plan_lines(state)
     body = lines[confirm.scroll : confirm.scroll + state.plan_page]
-    hidden = len(lines) - confirm.scroll - len(body)
+    more = _more(confirm.scroll, len(lines) - confirm.scroll - len(body))
+    first = _first_choice(state, confirm)
+    choices = [_choice(confirm, at) for at in range(first, first + state.choice_page)]
     title = f"Rewind to before prompt {confirm.checkpoint.index}: "
     head: Line = (("title", title), ("", one_line(confirm.checkpoint.prompt, max(state.width - width(title), 0))))
-    choices = [_choice(confirm, at) for at in range(len(confirm.choices))]
-    body += [()] * (min(state.plan_page, len(lines)) - len(body))
-    more: Line = (("dim", f"  … {words.count(hidden, 'more line')}, PgDn"),) if hidden > 0 else ()
     if not state.roomy:
-        return [head, *body, more, *choices][-state.height :]
-    return [head, (), *body, more, *choices, (), _keys(_KEYS_CONFIRM, state.width)]
+        above = [head, _counts(state, confirm)][: max(state.height - state.choice_page, 0)]
+        return [*above, *choices, *body, more]
+    body += [()] * (state.plan_page - len(body))
+    why = hidden(widest) if (widest := confirm.plans.get(state.scopes[0])) is not None else ""
+    choices += [(("dim", f"  ({why})"),)] if why else []
+    return [head, _counts(state, confirm), (), *choices, (), *body, more, (), _confirm_keys(state, confirm)]
 
 
 def _choices_at(state: PickerState) -> int:
-    confirm = state.confirm
-    choices = len(confirm.choices) if confirm else 0
-    body = min(state.plan_page, confirm.length if confirm else 0)
-    return (2 if state.roomy else 1) + body + 1 - max(body + 2 + choices - state.height, 0)
+    return 3 if state.roomy else min(2, max(state.height - state.choice_page, 0))
+
+
+def _first_choice(state: PickerState, confirm: Confirm) -> int:
+    return max(confirm.chosen - state.choice_page + 1, 0)
+
+
+def _counts(state: PickerState, confirm: Confirm) -> Line:
+    """Return the line under the title: what the plan amounts to, or what is going on."""
+    if confirm.failure is not None:
+        return ()
+    if confirm.plan is None:
+        return (("dim", "planning …"),)
+    dry: Line = (("warn", "dry run"), ("", " · ")) if state.dry_run else ()
+    if len(confirm.choices) == 1:
+        return (*dry, ("strong", "Going back here would change nothing."))
+    if confirm.plan.refused is not None:
+        dry = (*dry, ("warn", "refused"), ("", " · "))
+    return (*dry, *words.counted_files(confirm.plan.files))
+
+
+def _more(above: int, below: int) -> Line:
+    said = [
+        f"↑ {words.count(above, 'more line')} above" if above > 0 else "",
+        f"↓ {words.count(below, 'more line')} below" if below > 0 else "",
+    ]
+    return (("dim", "  " + " · ".join(filter(None, said))),) if any(said) else ()
+
+
+def _confirm_keys(state: PickerState, confirm: Confirm) -> Line:
+    if confirm.plan is None or (confirm.plan.refused is not None and confirm.choice.scope is not None):
+        return _keys(_KEYS_STUCK, state.width)
+    return _keys(_KEYS_DRY if state.dry_run else _KEYS_CONFIRM, state.width)
 
 
 def _choice(confirm: Confirm, at: int) -> Line:
@@ -173,7 +211,8 @@ def _choice(confirm: Confirm, at: int) -> Line:
 
 def _title(state: PickerState, counted: str) -> Line:
     title = one_line(state.title, 200)
-    name: Line = (("title", "Rewind"), ("dim", f" · {title}" if title else ""))
+    kind = "Rewind (dry run)" if state.dry_run else "Rewind"
+    name: Line = (("title", kind), ("dim", f" · {title}" if title else ""))
     room = state.width - width(counted) - 1
     return (*_fit(name, room), ("", " " * max(room + 1 - width(plain(_fit(name, room))), 1)), ("dim", counted))
 

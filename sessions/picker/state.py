@@ -6,12 +6,14 @@ screen of work; only a changed filter looks at the prompts, and a longer filter 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from sessions.picker.confirm import Choice, Confirm, choices_of
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from sessions.rewind.plan import Checkpoint, Plan, Scope
 
@@ -37,6 +39,7 @@ class Key(Enum):
     WHEEL_DOWN = "wheel down"
     CLEAR = "clear the filter"
     LEAVE = "leave at once"
+    INTERRUPT = "leave at once, as Ctrl-C does"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,66 +52,16 @@ class Click:
 Press = Key | Click | str
 
 
-class Choice(Enum):
-    """What the confirm screen offers."""
-
-    BOTH = "code and conversation"
-    CONVERSATION = "conversation"
-    CODE = "code"
-    CANCEL = "cancel"
-
-    @property
-    def scope(self) -> Scope | None:
-        """The scope of its plan; None for cancel."""
-        return _SCOPES.get(self)
-
-
-_SCOPES: dict[Choice, Scope] = {Choice.BOTH: "both", Choice.CONVERSATION: "conversation", Choice.CODE: "code"}
-
-
-@dataclass(frozen=True, slots=True)
-class Confirm:
-    """The confirm screen of one checkpoint.
-
-    Attributes:
-        checkpoint: Where to go back to.
-        choices: What is offered, ``CANCEL`` always and last; empty while the first plan is missing.
-        chosen: Index into ``choices``.
-        plans: The plans made so far; the app makes the one of the chosen scope before it draws.
-        scroll: How many lines of the plan are scrolled away, at most ``length - 1``.
-        length: Lines of the shown plan at the current width; the app sets it when it draws.
-        taking: Whether the chosen plan is to be taken as soon as it is made.
-        failure: Why there is no plan; None where all is well.
-    """
-
-    checkpoint: Checkpoint
-    choices: tuple[Choice, ...] = ()
-    chosen: int = 0
-    plans: Mapping[Scope, Plan] = field(default_factory=dict)
-    scroll: int = 0
-    length: int = 0
-    taking: bool = False
-    failure: str | None = None
-
-    @property
-    def choice(self) -> Choice:
-        """What Enter would do."""
-        return self.choices[self.chosen] if self.choices else Choice.CANCEL
-
-    @property
-    def plan(self) -> Plan | None:
-        """The plan of the chosen scope, for cancel the first one made; None if it is not made yet."""
-        scope = self.choice.scope
-        return next(iter(self.plans.values()), None) if scope is None else self.plans.get(scope)
-
-
 @dataclass(frozen=True, slots=True)
 class PickerState:
     """Everything the picker shows and decides by.
 
     Attributes:
-        checkpoints: Oldest first.
+        checkpoints: Oldest first; empty while ``reading``.
+        reading: Whether the checkpoints are still being read.
+        listed: Whether the list was on the screen.
         title: The session's title, for the first line.
+        dry_run: Whether the chosen plan is only going to be shown.
         width: Cells of the terminal.
         height: Lines of the terminal.
         scopes: The scopes that may be offered.
@@ -118,11 +71,15 @@ class PickerState:
         top: Index into ``matches`` of the first visible row.
         confirm: The confirm screen; None while the list is shown.
         left: Whether the picker is done.
+        interrupted: Whether Ctrl-C ended it.
         outcome: The plan to execute; None until one was chosen, and when the picker was left without one.
     """
 
     checkpoints: Sequence[Checkpoint]
+    reading: bool = False
+    listed: bool = False
     title: str = ""
+    dry_run: bool = False
     width: int = 80
     height: int = 24
     scopes: tuple[Scope, ...] = ("both", "conversation", "code")
@@ -132,7 +89,16 @@ class PickerState:
     top: int = 0
     confirm: Confirm | None = None
     left: bool = False
+    interrupted: bool = False
     outcome: Plan | None = None
+
+    @property
+    def unseen(self) -> bool:
+        """Whether what this state shows was not on the screen yet, so that no key can have been meant for it."""
+        if self.confirm is None:
+            return not self.listed
+        scope = self.confirm.choice.scope
+        return not self.confirm.seen if scope is None else scope not in self.confirm.seen
 
     @property
     def roomy(self) -> bool:
@@ -148,13 +114,20 @@ class PickerState:
         return max(self.height - (6 if self.height >= ROOMY_LIST else 1), 1)
 
     @property
+    def choice_page(self) -> int:
+        """How many choices are visible; the chosen one is always among them."""
+        choices = len(self.confirm.choices) if self.confirm else 0
+        return choices if self.roomy else max(min(choices, self.height - 5), min(choices, 1))
+
+    @property
     def plan_page(self) -> int:
         """How many lines of the plan are visible, perhaps none.
 
-        The frame is title and blank above; what is hidden, choices, blank, keys below; without room no blanks or keys.
+        Above it are title, counts, blank, choices, what is hidden, blank; below it what is scrolled away, blank, keys.
+        Without room there are no blanks and no keys, and with none at all the choices alone.
         """
-        choices = len(self.confirm.choices) if self.confirm else 0
-        return max(self.height - choices - (5 if self.height >= ROOMY_CONFIRM else 2), 0)
+        frame = 8 if self.roomy else min(self.height - 1, 3)
+        return max(self.height - self.choice_page - frame, 0)
 
     @property
     def current(self) -> Checkpoint | None:
@@ -162,15 +135,27 @@ class PickerState:
         return self.checkpoints[self.matches[self.selected]] if self.matches else None
 
 
-def start(
-    checkpoints: Sequence[Checkpoint],
-    *,
-    title: str = "",
-    scopes: tuple[Scope, ...] = ("both", "conversation", "code"),
+def opening(
+    *, title: str = "", scopes: tuple[Scope, ...] = ("both", "conversation", "code"), dry_run: bool = False
 ) -> PickerState:
-    """Return the first state: the list, unfiltered, the newest checkpoint selected."""
-    state = PickerState(checkpoints, title=title, scopes=scopes, matches=range(len(checkpoints)))
+    """Return the state before the checkpoints are known; give them to it with :func:`opened`."""
+    return PickerState((), reading=True, title=title, scopes=scopes, dry_run=dry_run)
+
+
+def opened(state: PickerState, checkpoints: Sequence[Checkpoint]) -> PickerState:
+    """Return the list, unfiltered, the newest checkpoint selected."""
+    state = replace(state, reading=False, checkpoints=checkpoints, matches=range(len(checkpoints)))
     return _select(state, len(checkpoints) - 1)
+
+
+def shown(state: PickerState) -> PickerState:
+    """Return ``state`` knowing that it is on the screen: from here on keys can be meant for it."""
+    if state.reading or wanted(state) is not None:
+        return state
+    confirm = state.confirm
+    if confirm is None:
+        return state if state.listed else replace(state, listed=True)
+    return replace(state, confirm=replace(confirm, seen=confirm.seen | {confirm.choice.scope}))
 
 
 def resize(state: PickerState, width: int, height: int) -> PickerState:
@@ -183,12 +168,17 @@ def resize(state: PickerState, width: int, height: int) -> PickerState:
 def press(state: PickerState, key: Press) -> PickerState:
     """Return what ``key`` makes of ``state``. Never raises; a key that means nothing changes nothing.
 
+    A key that cannot have been meant for what is shown (:attr:`PickerState.unseen`) moves or leaves, and does no more.
     A checkpoint that was entered has ``confirm`` without plans: give it one with :func:`planned` or :func:`failed`.
     """
     if state.left:
         return state
-    if key is Key.LEAVE or not state.checkpoints:
-        return replace(state, left=True)
+    if key is Key.LEAVE or key is Key.INTERRUPT:
+        return replace(state, left=True, interrupted=key is Key.INTERRUPT)
+    if state.unseen and (key is Key.ENTER or not isinstance(key, Key)):
+        return state
+    if not state.checkpoints:
+        return replace(state, left=key is Key.ESCAPE or not state.unseen)
     return _press_confirm(state, state.confirm, key) if state.confirm else _press_list(state, key)
 
 
@@ -205,21 +195,21 @@ def wanted(state: PickerState) -> tuple[Checkpoint, Scope] | None:
 
 
 def planned(state: PickerState, scope: Scope, plan: Plan) -> PickerState:
-    """Return ``state`` with a plan it wanted; the first one settles the choices."""
+    """Return ``state`` with a plan it wanted; the first one settles the choices. One for another prompt is dropped."""
     confirm = state.confirm
-    if confirm is None:
+    if confirm is None or plan.to != confirm.checkpoint.id or confirm.failure is not None:
         return state
-    choices = confirm.choices or _choices(plan, state.scopes)
-    known = replace(confirm, plans={**confirm.plans, scope: plan}, choices=choices)
-    state = replace(state, confirm=known)
-    return _take(state, known) if known.taking and known.plan else state
+    choices = confirm.choices or choices_of(plan, state.scopes)
+    return replace(state, confirm=replace(confirm, plans={**confirm.plans, scope: plan}, choices=choices))
 
 
 def failed(state: PickerState, why: str) -> PickerState:
     """Return ``state`` with the reason why there is no plan; only cancel is offered."""
-    if state.confirm is None:
+    confirm = state.confirm
+    if confirm is None:
         return state
-    return replace(state, confirm=replace(state.confirm, failure=why, choices=(Choice.CANCEL,), chosen=0, scroll=0))
+    only = replace(confirm, failure=why, choices=(Choice.CANCEL,), chosen=0, scroll=0, seen=frozenset())
+    return replace(state, confirm=only)
 
 
 def measured(state: PickerState, length: int) -> PickerState:
@@ -251,41 +241,38 @@ def _press_confirm(state: PickerState, confirm: Confirm, key: Press) -> PickerSt
         case Key.ENTER:
             return _take(state, confirm)
         case Click(row=row) if 0 <= row < len(confirm.choices):
-            return _choose(state, confirm, row, take=True)
+            return _choose(state, confirm, row)
         case Key.UP | Key.DOWN:
             step = -1 if key is Key.UP else 1
             return _choose(state, confirm, min(max(confirm.chosen + step, 0), max(len(confirm.choices) - 1, 0)))
         case Key.PAGE_UP | Key.PAGE_DOWN | Key.HOME | Key.END | Key.WHEEL_UP | Key.WHEEL_DOWN:
-            return _scroll(state, _moved(key, confirm.scroll, confirm.length, state.plan_page) - confirm.scroll)
+            return _scroll(state, _moved(key, confirm.scroll, confirm.length, max(state.plan_page, 1)) - confirm.scroll)
         case _:
             return state
 
 
 def _enter(state: PickerState) -> PickerState:
-    return replace(state, confirm=Confirm(state.current)) if state.current else state
+    checkpoint = state.current
+    if checkpoint is None:
+        return state
+    behind = range(state.matches[state.selected], len(state.checkpoints))
+    uncompacts = any(state.checkpoints[at].compacted for at in behind)
+    return replace(state, confirm=Confirm(checkpoint, uncompacts=uncompacts))
 
 
 def _take(state: PickerState, confirm: Confirm) -> PickerState:
     if not confirm.choices:
         return state
     if confirm.choice is Choice.CANCEL:
-        return replace(state, confirm=None)
-    if confirm.plan is None:
-        return replace(state, confirm=replace(confirm, taking=True))
+        return replace(state, left=True)
+    if confirm.plan is None or confirm.plan.refused is not None:
+        return state
     return replace(state, left=True, outcome=confirm.plan)
 
 
-def _choose(state: PickerState, confirm: Confirm, chosen: int, *, take: bool = False) -> PickerState:
-    moved = replace(confirm, chosen=chosen, scroll=0 if chosen != confirm.chosen else confirm.scroll, taking=False)
-    state = replace(state, confirm=moved)
-    return _take(state, moved) if take else state
-
-
-def _choices(plan: Plan, scopes: tuple[Scope, ...]) -> tuple[Choice, ...]:
-    code = plan.scope != "conversation" and bool(plan.changes_files or plan.tasks)
-    conversation = plan.scope != "code" and plan.removed_messages > 0
-    does = {Choice.BOTH: code and conversation, Choice.CONVERSATION: conversation, Choice.CODE: code}
-    return (*(choice for choice, something in does.items() if something and choice.scope in scopes), Choice.CANCEL)
+def _choose(state: PickerState, confirm: Confirm, chosen: int) -> PickerState:
+    moved = replace(confirm, chosen=chosen, scroll=0 if chosen != confirm.chosen else confirm.scroll)
+    return replace(state, confirm=moved)
 
 
 def _edited(text: str, key: Press) -> str:

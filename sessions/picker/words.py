@@ -5,15 +5,16 @@ Pure. Every text from outside passes through ``picker.text`` here, so what these
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from sessions.picker.text import Fragment, Line, one_line, plain, visible, visible_path, width
+from sessions.picker.text import Fragment, Line, one_line, plain, visible, visible_path, width, wrap
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from sessions.rewind.plan import Action, FileVerdict, Gap, Plan, Report, Scope
+    from sessions.rewind.plan import Action, Conflict, FileVerdict, Gap, Plan, Report, Scope
 
 _DONE: dict[Action, str] = {
     "restore": "restored",
@@ -32,29 +33,16 @@ _STYLES: dict[Action, str] = {
 }
 _PATH_CELLS = 32
 _ACTION_CELLS = max(len(word) for word in (*_WILL.values(), *_DONE.values()))
+_HANGING_CELLS = 24  # what a reason needs to hang in its own column
 
 _WHY_SKIPPED = {
-    "conflict": "somebody else changed it",
     "lost": "cannot be restored: what it was is no longer stored",
     "outside": "cannot be restored: it lies outside the directories of this session",
     "over_limit": "cannot be restored: it was too big to be captured",
     "unreadable": "cannot be restored: it could not be read",
-    "unverified": "nobody knows what the agent left here",
 }
-_WHY_CHANGED = {
-    "conflict": "somebody else changed it; undo brings that back",
-    "unverified": "nobody knows what the agent left here; undo brings back what is there now",
-}
-_WHY: dict[Action, str] = {
-    "delete": "did not exist then",
-    "recreate": "is missing now",
-    "unchanged": "is as it was then",
-}
-_WHY_DONE: dict[Action, str] = {
-    "delete": "did not exist then",
-    "recreate": "was missing",
-    "unchanged": "was so already",
-}
+_NOTE_SAYS_MORE = frozenset({"over_limit", "unreadable"})
+_NOBODY_KNOWS = "nobody recorded what the agent left"
 
 _GAPS = {
     "shell": "shell commands",
@@ -111,31 +99,79 @@ def changed_lines(insertions: int | None, deletions: int | None) -> Line:
     return tuple(parts)
 
 
-def plan_lines(plan: Plan, *, undo: bool = False) -> list[Line]:
-    """Return what ``plan`` would do: the conversation, each file with why, conflicts, gaps, tasks.
+def counted_files(files: Sequence[FileVerdict]) -> Line:
+    """Return ``12 files: 4 conflicts, 1 cannot be restored``; without what there is none of."""
+    kinds = [trouble(file) for file in files]
+    conflicts, lost, unverified = (kinds.count(kind) for kind in ("conflict", "lost", "unverified"))
+    said = [
+        count(conflicts, "conflict") if conflicts else "",
+        f"{lost} cannot be restored" if lost else "",
+        f"{unverified} unverified" if unverified else "",
+    ]
+    named = ", ".join(filter(None, said))
+    return (("", count(len(files), "file")), *((("", ": "), ("warn", named)) if named else ()))
 
-    ``undo`` says that the plan takes a rewind back.
+
+def trouble(file: FileVerdict) -> Literal["conflict", "lost", "unverified", ""]:
+    """Return what is to be known of a file before all others; empty for one that simply goes back or stays."""
+    if file.reason in {"conflict", "unverified"}:
+        return "conflict" if file.reason == "conflict" else "unverified"
+    return "lost" if file.reason is not None else ""
+
+
+def plan_lines(plan: Plan, *, undo: bool = False, counted: bool = True, cells: int | None = None) -> list[Line]:
+    """Return what ``plan`` would do: what stands in its way first, the conversation, each file with why, gaps, tasks.
+
+    Args:
+        undo: The plan takes a rewind back.
+        counted: With a first line that counts the files there is something to know of.
+        cells: Lines are wrapped to this width; None wraps none.
     """
-    return [
+    tense = _Tense(_WILL, undo=undo)
+    lines = [
+        *(((("warn", "refused: "), ("", visible(plan.refused, keep=""))),) if plan.refused is not None else ()),
+        *(_counts(plan.files) if counted else ()),
         _conversation_after_undo(plan) if undo else _conversation(plan.scope, plan.removed_messages),
-        *_files(plan.files, _WILL, "files the agent touched" if plan.scope != "conversation" else ""),
-        *_conflicts(plan),
-        *_gaps(plan.gaps),
-        *_tasks(plan.tasks, "will be stopped"),
     ]
-
-
-def report_lines(report: Report, did: str = "rewound", *, with_gaps: bool = True) -> list[Line]:
-    """Return what was done: ``did`` (``rewound``, ``undone``, ``redone``), each file, conflicts, gaps, tasks, notes."""
-    messages = f": {count(report.removed_messages, 'message')} removed" if report.removed_messages else ""
+    title = "files the agent touched" if plan.scope != "conversation" else ""
     return [
-        (("strong", f"{did}{messages}{_partly(report)}"),),
-        *_files(report.files, _DONE, "files"),
-        *_conflicts(report),
-        *(_gaps(report.gaps) if with_gaps else ()),
-        *_tasks(report.cancelled, "was stopped"),
-        *((("", visible(note, keep="")),) for note in report.notes),
+        *_wrapped(lines, cells),
+        *_files(plan, tense, title, cells),
+        *_wrapped([*_gaps(gaps_of(plan)), *_tasks(plan.tasks, "will be stopped")], cells),
     ]
+
+
+def report_lines(
+    report: Report, did: str = "rewound", *, with_gaps: bool = True, cells: int | None = None
+) -> list[Line]:
+    """Return what was done: ``did`` (``rewound``, ``undone``, ``redone``), each file, gaps, tasks, notes."""
+    messages = f": {count(report.removed_messages, 'message')} removed" if report.removed_messages else ""
+    head: list[Line] = [(("strong", f"{did}{messages}{_partly(report)}"),), *_counts(report.files)]
+    return [
+        *_wrapped(head, cells),
+        *_files(report, _Tense(_DONE, undo=did == "undone"), "files", cells),
+        *_wrapped(
+            [
+                *(_gaps(report.gaps) if with_gaps else ()),
+                *_tasks(report.cancelled, "was stopped"),
+                *((("", visible(note, keep="")),) for note in report.notes),
+            ],
+            cells,
+        ),
+    ]
+
+
+def gaps_of(plan: Plan) -> list[Gap]:
+    """Return the gaps that concern what ``plan`` restores, each once; of single files only those that name one."""
+    if plan.paths is None:
+        return distinct(plan.gaps)
+    named = {file.path for file in plan.files}
+    return distinct(gap for gap in plan.gaps if named.intersection(gap.paths))
+
+
+def distinct(gaps: Iterable[Gap]) -> list[Gap]:
+    """Return ``gaps`` without those that read like an earlier one."""
+    return list({gap_line(gap): gap for gap in reversed(list(gaps))}.values())[::-1]
 
 
 def gap_line(gap: Gap) -> Line:
@@ -150,7 +186,17 @@ def nothing_to_do(plan: Plan) -> bool:
 
 
 def _partly(report: Report) -> str:
-    return "; not everything could be put back" if report.partial else ""
+    kept = [file for file in report.files if _is_kept(file)]
+    others = [file for file in report.files if file.action == "skip" and file.reason is not None and file not in kept]
+    left = any("left alone" in note for note in report.notes)
+    if report.partial and (others or left or not kept):
+        return "; not everything could be put back"
+    return f"; {count(len(kept), 'file')} kept as asked" if kept else ""
+
+
+def _is_kept(file: FileVerdict) -> bool:
+    """Tell whether the user chose that it stays."""
+    return file.action == "skip" and file.reason == "conflict" and file.note.startswith("kept")
 
 
 def _conversation(scope: Scope, removed: int) -> Line:
@@ -167,52 +213,129 @@ def _conversation_after_undo(plan: Plan) -> Line:
     return (("strong", "conversation"), ("", " stays as it is" if stays else " gets back what the rewind removed"))
 
 
-def _files(files: Sequence[FileVerdict], verbs: dict[Action, str], title: str) -> Iterator[Line]:
-    if not files:
-        if title:
-            yield (("strong", title), ("", ": none concerned"))
-        else:
-            yield (("strong", "files"), ("", " stay as they are"))
+@dataclass(frozen=True, slots=True)
+class _Tense:
+    """Whether it is said before or after, and of a rewind or of its undo."""
+
+    verbs: dict[Action, str]
+    undo: bool
+
+    @property
+    def done(self) -> bool:
+        return self.verbs is _DONE
+
+    def why(self, action: Action) -> str:
+        """Return why a file changes about which there is nothing else to know."""
+        if self.undo:
+            had = "had " if self.done else ""
+            return {"delete": f"the rewind {had}recreated it", "recreate": f"the rewind {had}deleted it"}.get(
+                action, self._unchanged(action)
+            )
+        missing = "was missing" if self.done else "is missing now"
+        return {"delete": "did not exist then", "recreate": missing}.get(action, self._unchanged(action))
+
+    def _unchanged(self, action: Action) -> str:
+        if action != "unchanged":
+            return ""
+        if self.undo:
+            return "was so already" if self.done else "is so already"
+        return "was so already" if self.done else "is as it was then"
+
+
+def _counts(files: Sequence[FileVerdict]) -> Iterator[Line]:
+    if any(trouble(file) for file in files):
+        yield counted_files(files)
+
+
+def _files(said: Plan | Report, tense: _Tense, title: str, cells: int | None) -> Iterator[Line]:
+    if not said.files:
+        yield (("strong", title or "files"), ("", ": none concerned" if title else " stay as they are"))
         return
     yield (("strong", title or "files"),)
-    shown = [(visible_path(file.path), changed_lines(file.insertions, file.deletions)) for file in files]
-    path_cells = min(max(width(path) for path, _ in shown), _PATH_CELLS)
-    line_cells = max(width(plain(lines)) for _, lines in shown)
-    rows = sorted(zip(files, shown, strict=True), key=lambda row: (row[0].action == "unchanged", row[0].path))
-    for file, (path, lines) in rows:
-        why = "; ".join(filter(None, (_why(file, verbs), visible(file.note, keep=""), _by(file.by))))
-        yield (
-            ("", "  "),
-            (_STYLES[file.action], verbs[file.action].ljust(_ACTION_CELLS)),
-            ("", "  " + path + " " * (path_cells - width(path))),
-            ("", "  " if line_cells else ""),
-            *lines,
-            ("dim", f"{' ' * (line_cells - width(plain(lines)))}  {why}" if why else ""),
-        )
+    conflicts = {conflict.path: conflict for conflict in said.conflicts}
+    files = sorted(said.files, key=lambda file: (_rank(file), file.path))
+    lines = {file: changed_lines(file.insertions, file.deletions) for file in files}
+    paths = {file: visible_path(file.path) for file in files}
+    path_cells = max((cells_ for path in paths.values() if (cells_ := width(path)) <= _PATH_CELLS), default=0)
+    line_cells = max(width(plain(each)) for each in lines.values())
+    for file in files:
+        by = _by(file.by) if file.reason != "conflict" else ""
+        why = "; ".join(filter(None, (_why(file, conflicts.get(file.path), tense), by)))
+        verb: Line = (("", "  "), (_STYLES[file.action], tense.verbs[file.action].ljust(_ACTION_CELLS)))
+        gap = "  " if line_cells else ""
+        right: Line = (
+            ("", gap), *lines[file], ("dim", f"{' ' * (line_cells - width(plain(lines[file])))}  {why}" if why else ""),
+        )  # fmt: skip
+        yield from _row(verb, paths[file], path_cells, right, why_at=line_cells + len(gap) + 2, cells=cells)
 
 
-def _why(file: FileVerdict, verbs: dict[Action, str]) -> str:
+def _row(verb: Line, path: str, path_cells: int, right: Line, *, why_at: int, cells: int | None) -> Iterator[Line]:
+    """Yield a file's line; a path too long for its column has a line of its own, and a reason hangs in its column."""
+    left = 2 + _ACTION_CELLS + 2 + path_cells
+    indent = left + why_at
+    if cells is not None and cells - indent < _HANGING_CELLS:
+        indent = 4
+    if width(path) > path_cells and plain(right).strip():
+        yield from _wrapped([(*verb, ("", f"  {path}"))], cells, indent=4 + _ACTION_CELLS)
+        line: Line = (("", " " * left), *right)
+    else:
+        line = (*verb, ("", f"  {path}{' ' * (path_cells - width(path))}"), *right)
+    yield from _wrapped([line], cells, indent=indent)
+
+
+def _wrapped(lines: Iterable[Line], cells: int | None, *, indent: int = 4) -> Iterator[Line]:
+    for line in lines:
+        if cells is None:
+            yield line
+        else:
+            yield from wrap(line, max(cells, 1), indent=indent)
+
+
+def _rank(file: FileVerdict) -> int:
+    """Return where a file stands: what went wrong first, what stays as it is last."""
+    if kind := trouble(file):
+        return ("conflict", "lost", "unverified").index(kind)
+    return 4 if file.action == "unchanged" else 3
+
+
+def _why(file: FileVerdict, conflict: Conflict | None, tense: _Tense) -> str:
+    note = visible(file.note, keep="")
     if file.reason is None:
-        return (_WHY if verbs is _WILL else _WHY_DONE).get(file.action, "")
-    return (_WHY_SKIPPED if file.action == "skip" else _WHY_CHANGED).get(file.reason, str(file.reason))
+        return "; ".join(filter(None, (tense.why(file.action), note)))
+    if file.reason == "conflict":
+        return _conflict(file, note, conflict, tense)
+    if file.reason == "unverified":
+        back = "undo brings back what was there" if tense.done else "undo brings back what is there now"
+        return _NOBODY_KNOWS if file.action == "skip" else f"{_NOBODY_KNOWS}; {back}"
+    if file.reason in _NOTE_SAYS_MORE and note:
+        return f"cannot be restored: {note}"
+    return _WHY_SKIPPED.get(file.reason, str(file.reason))
+
+
+def _conflict(file: FileVerdict, note: str, conflict: Conflict | None, tense: _Tense) -> str:
+    """Say what is there instead of what the agent left, and what becomes of it."""
+    found = visible(conflict.found, keep="") if conflict is not None else note.removeprefix("kept: ")
+    if found.endswith(" since"):
+        author = (conflict.by if conflict is not None else None) or file.by
+        found += {None: " the agent's edit", "agent": " the agent's edit", "rewind": " the rewind"}.get(
+            author, f" the edit by {visible(author or '', keep='')}"
+        )
+    found = found or "changed since the agent's edit"
+    if file.action != "skip":
+        return f"{found}; undo brings that back"
+    if _is_kept(file) or not note:
+        return f"{found}; {'kept' if tense.done else 'it is kept'}"
+    return note if conflict is None or note.startswith(("edited while", found)) else f"{found}; {note}"
 
 
 def _by(author: str | None) -> str:
     return f"last edit by {visible(author, keep='')}" if author not in {None, "agent", "rewind"} else ""
 
 
-def _conflicts(said: Plan | Report) -> Iterator[Line]:
-    if said.conflicts:
-        yield (("warn", "conflicts"), ("", ": not what the agent left"))
-    for conflict in said.conflicts:
-        by = f", by {visible(conflict.by, keep='')}" if conflict.by else ""
-        yield (("", f"  {visible_path(conflict.path)}: {visible(conflict.found, keep='')}{by}"),)
-
-
 def _gaps(gaps: Sequence[Gap]) -> Iterator[Line]:
     if gaps:
         yield (("warn", "not captured"), ("", ", so it stays as it is"))
-    yield from map(gap_line, gaps)
+    yield from map(gap_line, distinct(gaps))
 
 
 def _tasks(tasks: Sequence[str], what: str) -> Iterator[Line]:

@@ -23,9 +23,20 @@ def audit(timeline: Timeline, payloads: Payloads, journal: Journal) -> Iterator[
             yield Finding("lost_snapshot", f"{touch.path} (turn {touch.turn})", "the file would be left alone")
     for step in timeline.steps:
         try:
-            journal.done(step.record)
+            record = journal.done(step.record)
         except (OSError, ValueError) as error:
             yield Finding("lost_undo", f"rewind {step.rewind}: {error}", "it cannot be undone or redone")
+            continue
+        if record.cut is not None and not payloads.intact(record.cut.tails[0]):
+            yield Finding(
+                "lost_undo", f"rewind {step.rewind}: what it removed is damaged", "it cannot be undone or redone"
+            )
+        for change in record.changes:
+            if not payloads.intact(change.before):
+                where = f"{change.path}, as it was before rewind {step.rewind}"
+                yield Finding("lost_snapshot", where, "the file would be left alone")
+    if not timeline.turns and not timeline.steps and (journal.sidecar / "turns").exists():
+        yield Finding("lost_timeline", f"{journal.sidecar} holds snapshots and no record of them", "kept")
 
 
 def damage(timeline: Timeline) -> Iterator[Finding]:

@@ -10,7 +10,7 @@ from sessions import clock
 from sessions.errors import RequestError
 from sessions.rewind.edits import status_of
 from sessions.rewind.plan import Checkpoint, Gap, Status, TouchedFile
-from sessions.rewind.timeline import Timeline, TurnRecord
+from sessions.rewind.timeline import Timeline, Touch, TurnSummary
 from sessions.transcript import reader
 from sessions.transcript.outline import ForeignSnapshot, Outline
 
@@ -31,6 +31,10 @@ def checkpoints(
     gaps: dict[int, list[Gap]] = {}
     for _seq, number, gap in timeline.gaps:
         gaps.setdefault(number, []).append(replace(gap, paths=tuple(shown(path) for path in gap.paths)))
+    unsummarised: dict[int, list[Touch]] = {}
+    for touch in timeline.touches:
+        if touch.turn is not None and touch.turn not in timeline.summaries:
+            unsummarised.setdefault(touch.turn, []).append(touch)
     snapshots = [snapshot.offset for snapshot in outline.snapshots]
     listed: list[Checkpoint] = []
     for place, prompt in enumerate(outline.prompts):
@@ -46,19 +50,22 @@ def checkpoints(
             compacted=_any_in(outline.compactions, prompt.offset, end),
             gaps=tuple(gaps.get(turn.turn, ())) if turn else (),
         )
-        checkpoint = _with_files(checkpoint, timeline, turn, shown) if turn else checkpoint
+        if turn is not None:
+            summary = timeline.summaries.get(turn.turn)
+            checkpoint = _with_files(checkpoint, summary, unsummarised.get(turn.turn, ()), shown)
         foreign = outline.snapshots[bisect_left(snapshots, prompt.offset) : bisect_left(snapshots, end)]
         listed.append(_with_foreign(checkpoint, foreign, identify, shown))
     return listed
 
 
-def _with_files(checkpoint: Checkpoint, timeline: Timeline, turn: TurnRecord, shown: Shown) -> Checkpoint:
-    summary = timeline.summaries.get(turn.turn)
+def _with_files(
+    checkpoint: Checkpoint, summary: TurnSummary | None, touches: Sequence[Touch], shown: Shown
+) -> Checkpoint:
     if summary is not None:
         files = tuple(sorted((TouchedFile(shown(each.path), each.status) for each in summary.files), key=_path))
         return replace(checkpoint, files=files, insertions=summary.insertions, deletions=summary.deletions)
     touched: list[TouchedFile] = []
-    for touch in timeline.touches_of(turn.turn):
+    for touch in touches:
         status: Status | None = "modified" if touch.after is None else status_of(touch)
         if status is not None:
             touched.append(TouchedFile(shown(touch.path), status))

@@ -196,7 +196,9 @@ class Recorder:
             edit.paths[path] = None
             records.append({"kind": "again", "turn": turn.turn, "edit": edit.number, "path": path, "by": edit.by})
             return self._worktree.examine(path, limit_bytes=0)[0]
-        image = self._keep(turn, path, f"{self._new_number(turn):04d}.before", durable=True)
+        image = Image(Absent())
+        if not self._worktree.is_below_a_file(path):
+            image = self._keep(turn, path, f"{self._new_number(turn):04d}.before", durable=True)
         if (kind := _gap_of(image.state)) is not None:
             self._refuse(turn, edit, kind, path, records)
         edit.paths[path] = None
@@ -292,12 +294,15 @@ class Recorder:
             return image
 
     def _settled(self, touch: Touch) -> Record | None:
-        """Record the end state once more when the file has settled since: from now on its identity speaks for it."""
+        """Record the end state once more when the file has settled since: from now on its identity speaks for it.
+
+        The content is read again: a write in the same tick of the clock may have left no other trace.
+        """
         recorded = identity_from(touch.identity)
         if touch.after is None or recorded is None or recorded.settled:
             return None
-        state, now = self._worktree.examine(touch.path, limit_bytes=-1)
-        if not isinstance(state, OverLimit) or now is None or not now.settled or not recorded.equals(now):
+        state, now = self._worktree.examine(touch.path)
+        if now is None or not now.settled or not same(state, touch.after.state):
             return None
         return {
             "kind": "after",

@@ -216,12 +216,18 @@ class Engine:
             rewritten = record.cut is not None and not self._splicer.take_back(record.cut)
             reverse = [Change(each.path, each.after, each.before) for each in reversed(record.changes)]
             left = self._apply(record, reverse)
-            self._journal.withdraw(record)
+            if cause is None or not left:
+                self._journal.withdraw(record)
         except (OSError, OutsideError) as error:
             because = f" after {cause}" if cause is not None else ""
             raise IncompleteError(
                 f"a rewind stopped half-way{because} and could not be put back: {error}", record=record.id
             ) from error
+        if cause is not None and left:  # the guards stay; the next opening leaves these alone, and says so
+            raise IncompleteError(
+                f"a rewind stopped after {cause}; edited meanwhile, so not put back: {', '.join(left)}",
+                record=record.id,
+            ) from cause
         return (*left, self._transcript) if rewritten else left
 
 
@@ -237,13 +243,13 @@ def _half_made(current: FileState, change: Change) -> bool:
 
 
 def _entry(record: Record, left: tuple[str, ...]) -> dict[str, object]:
-    """Return what the timeline learns: of a rewind of the code alone also its own writes, as captures."""
+    """Return what the timeline learns: also which of the writes count as captures."""
     entry = {**record.log[-1], "left": list(left)}
-    if record.kind == "rewind" and record.scope == "code":
+    if captured := set(record.captures) - set(left):
         entry["touches"] = [
             {"path": change.path, "before": change.before.to_record(), "after": change.after.to_record()}
             for change in record.changes
-            if change.path not in left
+            if change.path in captured
         ]
     return entry
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from sessions.errors import RequestError
 from sessions.rewind.needs import Places
 from sessions.rewind.states import Absent, Content, Image, Payload
-from sessions.rewind.timeline import Touch
+from sessions.rewind.timeline import Order, Touch
 from sessions.rewind.worktree import OutsideError, Worktree, read_content
 from sessions.transcript.outline import ForeignSnapshot
 
@@ -34,8 +34,13 @@ class ForeignHistory:
         self._directory = os.path.realpath(root / "file-history")
         self._worktree = worktree
 
-    def touches(self, snapshots: Sequence[ForeignSnapshot], places: Places) -> list[tuple[ForeignSnapshot, Touch]]:
-        """Return a touch for each snapshot of a file, in transcript order. Reads the snapshot files that are there."""
+    def touches(
+        self, snapshots: Sequence[ForeignSnapshot], places: Places, *, since: Order
+    ) -> list[tuple[ForeignSnapshot, Touch]]:
+        """Return a touch for each snapshot of a file from a place on, in transcript order.
+
+        Reads the snapshot files of these, where they are there.
+        """
         found: list[tuple[ForeignSnapshot, Touch]] = []
         for number, snapshot in enumerate(snapshots):
             try:
@@ -43,6 +48,8 @@ class ForeignHistory:
             except RequestError:
                 continue
             order = places.of_snapshot(snapshot, number)
+            if order < since:
+                continue
             found.append((snapshot, Touch(order, None, path, self._image(snapshot, path), None, "agent")))
         return found
 

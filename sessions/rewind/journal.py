@@ -29,7 +29,7 @@ from sessions import files
 from sessions.errors import IncompleteError
 from sessions.ids import is_safe
 from sessions.rewind.judge import Change
-from sessions.rewind.states import Payload, image_from, payload_from
+from sessions.rewind.states import Content, Image, Payload, image_from, payload_from
 from sessions.transcript.codec import dumps, loads
 
 VERSION = 1
@@ -45,6 +45,7 @@ class Cut:
         size: Bytes of the transcript before.
         inode: Its inode before; afterwards it has another one.
         seam: The SHA-256 of the last bytes that stay, at most ``SEAM_BYTES``: an undo finds its place by it.
+        digests: The SHA-256 of the removed tail and of the new one.
     """
 
     keep: int
@@ -53,6 +54,16 @@ class Cut:
     removed: Payload
     tail: Payload
     seam: str
+    digests: tuple[str, str]
+
+    @property
+    def tails(self) -> tuple[Image, Image]:
+        """The removed tail and the new one, as contents whose bytes can be checked."""
+        removed, tail = self.digests
+        return (
+            Image(Content(removed, self.removed.size or 0, 0), self.removed),
+            Image(Content(tail, self.tail.size or 0, 0), self.tail),
+        )
 
     def to_record(self) -> dict[str, object]:
         """Return plain data."""
@@ -63,6 +74,7 @@ class Cut:
             "removed": self.removed.to_record(),
             "tail": self.tail.to_record(),
             "seam": self.seam,
+            "digests": list(self.digests),
         }
 
 
@@ -78,6 +90,8 @@ class Record:
         log: Records appended to the timeline when all else is done.
         removed_messages: For the report of an undo's redo.
         length: Bytes of the transcript before, where the transaction leaves it alone.
+        captures: The paths whose new state counts as captured on the timeline: those of a rewind of the code alone, and
+            what an undo or redo overwrites of somebody else.
     """
 
     id: str
@@ -92,6 +106,7 @@ class Record:
     removed_messages: int = 0
     prompt: str = ""
     length: int = 0
+    captures: tuple[str, ...] = ()
 
     def to_record(self) -> dict[str, object]:
         """Return plain data; ``record_from(r.to_record()) == r``."""
@@ -112,6 +127,7 @@ class Record:
             "removed_messages": self.removed_messages,
             "prompt": self.prompt,
             "length": self.length,
+            "captures": list(self.captures),
         }
 
 
@@ -140,6 +156,7 @@ def record_from(data: Mapping[str, object]) -> Record:
             log=tuple(cast("list[dict[str, object]]", data["log"])),
             removed_messages=removed,
             length=length,
+            captures=tuple(str(path) for path in cast("list[object]", data.get("captures", []))),
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a transaction: {error!r}") from error
@@ -150,9 +167,10 @@ def _cut_from(data: object) -> Cut | None:
         case None:
             return None
         case {"keep": int(keep), "size": int(size), "inode": int(inode), "seam": str(seam), **rest}:
-            payloads = payload_from(rest.get("removed")), payload_from(rest.get("tail"))
-            if payloads[0] is not None and payloads[1] is not None:
-                return Cut(keep, size, inode, payloads[0], payloads[1], seam)
+            removed, tail = payload_from(rest.get("removed")), payload_from(rest.get("tail"))
+            match rest.get("digests"):
+                case [str(first), str(second)] if removed is not None and tail is not None:
+                    return Cut(keep, size, inode, removed, tail, seam, (first, second))
     raise ValueError("not a cut")
 
 
@@ -205,7 +223,10 @@ class Journal:
 
         Raises:
             OSError: It does not; nothing but the stage was made.
+            IncompleteError: Likewise: another one is not finished.
         """
+        if self.intent.exists():
+            raise IncompleteError(f"an earlier rewind is not finished: {self.intent}")
         text = dumps(record.to_record())
         digest = hashlib.sha256(text).hexdigest().encode()
         with contextlib.suppress(files.DurabilityUnknownError):  # the intent is live: from here on it is carried out

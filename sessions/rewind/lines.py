@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 _PROBE_BYTES = 8000
-_MOST_EDITS = 1000
+_MOST_EDITS = 300
 _MOST_STEPS = 2_000_000  # edits times lines: what the algorithm may have to do
 
 
@@ -18,7 +18,7 @@ def count_changes(before: bytes, after: bytes) -> tuple[int, int] | None:
     """Count the lines a change inserts and deletes, as few as possible.
 
     Returns:
-        ``(insertions, deletions)``; None for binary content, or where too many lines (1,000; in large files fewer) were
+        ``(insertions, deletions)``; None for binary content, or where too many lines (300; in large files fewer) were
         moved about.
     """
     if is_binary(before) or is_binary(after):

@@ -35,9 +35,9 @@ class Places:
         for place in range(len(prompts) - 1, -1, -1):
             own = turns.get(prompts[place].id)
             if own is not None:
-                next_seq = own.seq
-                self._orders[place] = (own.seq, 0, 0, 0)
-                self._last_seq[place] = last.get(own.turn, own.seq)
+                next_seq = own.order[0]
+                self._orders[place] = own.order
+                self._last_seq[place] = max(last.get(own.turn, 0), own.order[0])
             else:
                 self._orders[place] = (next_seq, -1, place, -1)
 

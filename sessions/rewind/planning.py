@@ -60,6 +60,7 @@ class Planner:
             if judgement.change is not None and isinstance(need.target.state, Directory):
                 becoming_directories.add(need.path)
         plan = FilesPlan()
+        self._note_links(judged)
         removed = self._settle_directories(judged, plan)
         for path, judgement in judged.items():
             counted = len(judged) <= _COUNTED_FILES
@@ -86,6 +87,14 @@ class Planner:
         return judge(
             need, current, shown=self._shown(need.path), on_conflict=on_conflict, forbidden=forbidden, kept=kept
         )
+
+    def _note_links(self, judged: dict[str, Judgement]) -> None:
+        """Say of a file with several names that it will be replaced, so that its other names keep what is there."""
+        for path, judgement in judged.items():
+            change = judgement.change
+            if change is not None and isinstance(change.before.state, Content) and self._worktree.names_of(path) > 1:
+                note = "; ".join(filter(None, [judgement.verdict.note, "its other hard links keep what is there now"]))
+                judged[path] = replace(judgement, verdict=replace(judgement.verdict, note=note))
 
     # -- directories -----------------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ plan it was given, and hands the transaction to the engine.
 
 from __future__ import annotations
 
+import threading
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -81,6 +82,7 @@ class Rewinder:
         self._foreign = foreign
         self._shown = shown
         self._root_option = root_option
+        self._guard = threading.RLock()
         self._followers = Follower(path, deep=False), Follower(path, deep=True)
 
     # -- looking ---------------------------------------------------------------------------------------------------
@@ -88,17 +90,8 @@ class Rewinder:
     def outline(self, *, deep: bool) -> Outline:
         """Return the transcript's outline as of now, reading only what was appended since the last time."""
         light, full = self._followers
-        return full.outline() if deep or full.started else light.outline()
-
-    def touches(self, timeline: Timeline, outline: Outline) -> list[Touch]:
-        """Return all live touches in timeline order, another agent's merged in; the outline is a deep one."""
-        if not outline.snapshots:
-            return timeline.touches
-        places = Places(outline.prompts, timeline)
-        return sorted(
-            [*timeline.touches, *(touch for _, touch in self._foreign.touches(outline.snapshots, places))],
-            key=lambda touch: touch.order,
-        )
+        with self._guard:
+            return full.outline() if deep or full.started else light.outline()
 
     def plan(self, to: Reference, options: Options) -> Plan:
         """Say what a rewind would do.
@@ -140,7 +133,10 @@ class Rewinder:
     def _needs(self, timeline: Timeline, target: Target, options: Options) -> list[Need]:
         touches: Sequence[Touch] = timeline.touches
         if reader.has_snapshots(self._path, target.prompt.offset if target.prompt is not None else 0):
-            touches = self.touches(timeline, self.outline(deep=True))
+            outline = self.outline(deep=True)
+            places = Places(outline.prompts, timeline)
+            others = self._foreign.touches(outline.snapshots, places, since=target.order)
+            touches = sorted([*touches, *(touch for _, touch in others)], key=lambda touch: touch.order)
         if any(seq >= target.order[0] for seq in timeline.missing):
             raise DataError(
                 "records of edits after that prompt are damaged, so its files cannot be brought back exactly; nothing"
@@ -197,7 +193,7 @@ class Rewinder:
             "rewind": name,
             "scope": plan.scope,
             "to": plan.to,
-            "from_seq": target.order[0] if plan.scope == "both" else None,
+            "from": list(target.order) if plan.scope == "both" else None,
             "at": at,
         }
         adopted = self._adopted(target) if plan.scope == "conversation" else ()
@@ -215,6 +211,7 @@ class Rewinder:
             removed_messages=plan.removed_messages,
             prompt=plan.prompt,
             length=self.outline(deep=False).size,
+            captures=tuple(change.path for change in changes) if plan.scope == "code" else (),
         )
         return draft, splice
 
@@ -231,17 +228,20 @@ class Rewinder:
         offsets = [prompt.offset for prompt in prompts]
         behind = [each for each in outline.snapshots if each.offset >= offsets[0]]
         touched: dict[str, dict[str, Touch]] = {}
-        for snapshot, touch in self._foreign.touches(behind, Places(prompts, timeline)):
+        places = Places(outline.prompts, timeline)
+        for snapshot, touch in self._foreign.touches(behind, places, since=target.order):
             prompt = prompts[bisect_right(offsets, snapshot.offset) - 1]
             touched.setdefault(prompt.id, {}).setdefault(touch.path, touch)
         records: list[dict[str, object]] = []
         number = timeline.next_turn
-        for prompt in prompts:
+        for place, prompt in enumerate(prompts):
             if prompt.id in recorded:
                 continue
-            records.append({"kind": "turn", "turn": number, "message_id": prompt.id, "run_id": None})
+            order = list(places.of_prompt(target.index - 1 + place))
+            records.append({"kind": "turn", "turn": number, "message_id": prompt.id, "run_id": None, "order": order})
             records.extend(
                 {"kind": "before", "turn": number, "edit": 0, "path": touch.path, "by": touch.by}
+                | {"order": list(touch.order)}
                 | touch.before.to_record()
                 for touch in touched.get(prompt.id, {}).values()
             )
@@ -295,6 +295,6 @@ def _compare(given: Plan, fresh: Plan) -> None:
         raise RequestError("this plan was not made by plan_rewind")
     if given.session_id != fresh.session_id:
         raise RequestError(f"this plan is for session {given.session_id}")
-    if given.scope != "code" and given.basis.transcript != fresh.basis.transcript:
+    if given.basis.transcript != fresh.basis.transcript:
         raise StaleError("the transcript changed since")
     refuse_changed_files(given, fresh)

@@ -6,6 +6,8 @@ since the crash.
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import os
 from dataclasses import dataclass
 from typing import Literal
@@ -50,18 +52,20 @@ class Splicer:
         """
         with open(self._writer.path, "rb") as transcript:
             status, seam = os.fstat(transcript.fileno()), seam_of(transcript, splice.keep)
-            start = os.lseek(fd, 0, os.SEEK_CUR)
-            files.copy_range(transcript.fileno(), fd, splice.keep, status.st_size - splice.keep)
-        middle = os.lseek(fd, 0, os.SEEK_CUR)
+            start, gone = os.lseek(fd, 0, os.SEEK_CUR), hashlib.sha256()
+            _copy(transcript.fileno(), fd, splice.keep, status.st_size - splice.keep, gone)
+        middle, come = os.lseek(fd, 0, os.SEEK_CUR), hashlib.sha256()
         for part in splice.tail:
             if isinstance(part, bytes):
                 files.write_all(fd, part)
+                come.update(part)
             else:
                 with open(part[0], "rb") as source:
-                    files.copy_range(source.fileno(), fd, part[1], part[2])
+                    _copy(source.fileno(), fd, part[1], part[2], come)
         end = os.lseek(fd, 0, os.SEEK_CUR)
         removed, tail = Payload(place, start, middle - start), Payload(place, middle, end - middle)
-        return Cut(splice.keep, status.st_size, status.st_ino, removed, tail, seam)
+        digests = gone.hexdigest(), come.hexdigest()
+        return Cut(splice.keep, status.st_size, status.st_ino, removed, tail, seam, digests)
 
     def apply(self, cut: Cut) -> bool:
         """Put the new tail behind the kept bytes; what another program appended since stays behind it.
@@ -120,3 +124,15 @@ class Splicer:
                     return False
                 left -= len(chunk)
         return True
+
+
+def _copy(source_fd: int, target_fd: int, offset: int, size: int, digest: hashlib._Hash) -> None:
+    """Copy a range, and take its digest on the way."""
+    end = offset + size
+    while offset < end:
+        chunk = os.pread(source_fd, min(CHUNK_BYTES, end - offset), offset)
+        if not chunk:
+            raise OSError(errno.EIO, "a file ended early while it was copied")
+        files.write_all(target_fd, chunk)
+        digest.update(chunk)
+        offset += len(chunk)

@@ -39,6 +39,8 @@ def resolve(to: Reference, prompts: Sequence[Prompt], timeline: Timeline, scope:
         NotFoundError: None is; a removed prompt is only found for scope ``code``.
         AmbiguousError: Several are.
     """
+    if isinstance(to, bool) or not isinstance(to, Reference):
+        raise RequestError(f"not a checkpoint, a message id or an index: {to!r}")
     places = Places(prompts, timeline)
     if isinstance(to, int):
         if not 1 <= to <= len(prompts):
@@ -47,17 +49,17 @@ def resolve(to: Reference, prompts: Sequence[Prompt], timeline: Timeline, scope:
     wanted = to.id if isinstance(to, Checkpoint) else to
     if not wanted:
         raise RequestError("an empty checkpoint was given")
-    for place, prompt in enumerate(prompts):
-        if prompt.id == wanted:
-            return _visible(place, prompts, places)
     detached = timeline.turn_of(wanted) if scope == "code" else None
-    if detached is not None:
-        return Target(wanted, None, None, (detached.seq, 0, 0, 0))
-    if wanted.isdecimal() and len(wanted) < 10 and 1 <= int(wanted) <= len(prompts):
-        return _visible(int(wanted) - 1, prompts, places)
-    matching = [place for place, prompt in enumerate(prompts) if prompt.id.startswith(wanted)]
-    if len(matching) == 1:
-        return _visible(matching[0], prompts, places)
+    exact = next((place for place, prompt in enumerate(prompts) if prompt.id == wanted), None)
+    if exact is None and detached is not None:
+        return Target(wanted, None, None, detached.order)
+    if exact is None and wanted.isdecimal() and len(wanted) < 10 and 1 <= int(wanted) <= len(prompts):
+        exact = int(wanted) - 1
+    matching = [place for place, prompt in enumerate(prompts) if exact is None and prompt.id.startswith(wanted)]
+    if exact is None and len(matching) == 1:
+        exact = matching[0]
+    if exact is not None:
+        return _visible(exact, prompts, places)
     if matching:
         raise AmbiguousError("checkpoint", wanted, [prompts[place].id for place in matching])
     raise NotFoundError("checkpoint", wanted, hint=_how_many(len(prompts)))

@@ -12,15 +12,15 @@ turn
 ``after``   ``turn``, ``edit``, ``path``, ``state``, ``payload``, ``identity``, ``overlap``: what the edit left
 ``gap``     ``turn``, ``gap`` (a word), ``paths``: something that was not captured
 ``end``     ``turn``, ``files``, ``insertions``, ``deletions``: the turn's net effect, for lists
-``rewind``  ``rewind``, ``scope``, ``to``, ``from_seq``, ``at``, ``touches``: a rewind came true
+``rewind``  ``rewind``, ``scope``, ``to``, ``from``, ``at``, ``touches``: a rewind came true
 ``undo``    ``rewind``, ``record``, ``at``: it was taken back · ``redo`` likewise: it came true once more
 ==========  =======================================================================================================
 
-Order is the log's, never a clock's. Rewinding code to a position gives every path touched after it the *before* of its
-first touch after it. A rewind of both code and conversation takes the touches from ``from_seq`` on out of the timeline,
-an undo brings them back; a rewind of the conversation alone leaves them, *detached* from any prompt; a rewind of code
-alone adds its own writes as ``touches``. Nothing is ever deleted from the log, so a late capture for a removed turn is
-recognised and refused.
+Order is the log's, never a clock's; only what was recorded after the fact names its place in ``order``. Rewinding code
+to a position gives every path touched after it the *before* of its first touch after it. A rewind of both code and
+conversation takes the touches from the place ``from`` on out of the timeline, an undo brings them back; a rewind of the
+conversation alone leaves them, *detached* from any prompt; a rewind of code alone adds its own writes as ``touches``.
+Nothing is ever deleted from the log, so a late capture for a removed turn is recognised and refused.
 
 Unknown kinds are skipped, so a log written by a later version is still read.
 """
@@ -65,12 +65,16 @@ class Touch:
 
 @dataclass(frozen=True, slots=True)
 class TurnRecord:
-    """A turn on the timeline; it stays there, detached, when its prompt leaves the conversation alone."""
+    """A turn on the timeline; it stays there, detached, when its prompt leaves the conversation alone.
+
+    ``order`` is its place: that of its record, but for a turn that was recorded only when its prompt was removed.
+    """
 
     seq: int
     turn: int
     message_id: str
     run_id: str | None
+    order: Order
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +92,7 @@ class Step:
 
     Attributes:
         record: The transaction that last changed its ``state``.
+        seq: Where on the timeline that was.
         left: Paths that transaction found changed in between and left alone.
     """
 
@@ -110,14 +115,13 @@ class Timeline:
     gaps: list[tuple[int, int, Gap]] = field(default_factory=list)
     summaries: dict[int, TurnSummary] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
-    removed_turns: dict[int, str] = field(default_factory=dict)
     next_seq: int = 0
     next_turn: int = 1
     damaged: int = 0
     missing: list[int] = field(default_factory=list)
     _expired: set[str] = field(default_factory=set)
     _stash: dict[str, _Removed] = field(default_factory=dict)
-    _spans: dict[str, tuple[int, int]] = field(default_factory=dict)
+    _spans: dict[str, tuple[Order, int]] = field(default_factory=dict)
     _latest: dict[tuple[int, str], int] = field(default_factory=dict)
 
     def extend(self, records: Iterable[object]) -> None:
@@ -148,10 +152,6 @@ class Timeline:
     def gaps_from(self, seq: int) -> tuple[Gap, ...]:
         """Return the live gaps recorded from ``seq`` on."""
         return tuple(gap for at, _turn, gap in self.gaps if at >= seq)
-
-    def gaps_of(self, turn: int) -> tuple[Gap, ...]:
-        """Return the gaps of a turn."""
-        return tuple(gap for _at, number, gap in self.gaps if number == turn)
 
     def newest_done(self) -> Step | None:
         """Return the rewind an undo would take back."""
@@ -186,17 +186,19 @@ class Timeline:
     def _begin_turn(self, seq: int, record: Mapping[str, object]) -> None:
         number = _int(record["turn"])
         run_id = record.get("run_id")
-        self.turns[number] = TurnRecord(
-            seq, number, _str(record["message_id"]), run_id if isinstance(run_id, str) else None
-        )
+        run_id = run_id if isinstance(run_id, str) else None
+        self.turns[number] = TurnRecord(seq, number, _str(record["message_id"]), run_id, _order(record, seq))
         self.next_turn = max(self.next_turn, number + 1)
         self._expire()
 
     def _touch(self, seq: int, record: Mapping[str, object]) -> None:
         turn, path = _int(record["turn"]), _str(record["path"])
-        touch = Touch((seq, 0, 0, 0), turn, path, image_from(record), None, _str(record["by"]))
+        touch = Touch(_order(record, seq), turn, path, image_from(record), None, _str(record["by"]))
         self._latest[turn, path] = len(self.touches)
         self.touches.append(touch)
+        if "order" in record:
+            self.touches.sort(key=lambda touch: touch.order)
+            self._index()
 
     def _reopen(self, _seq: int, record: Mapping[str, object]) -> None:
         place = self._latest[_int(record["turn"]), _str(record["path"])]
@@ -231,18 +233,19 @@ class Timeline:
         )
 
     def _rewind(self, seq: int, record: Mapping[str, object]) -> None:
-        name, from_seq = _str(record["rewind"]), record.get("from_seq")
+        name = _str(record["rewind"])
+        start = _order({"order": record.get("from")}, seq) if record.get("from") is not None else None
         self._expire()
         scope = cast("Scope", _str(record["scope"]))
         self.steps.append(
             Step(name, name, scope, _str(record["to"]), _str(record.get("at", "")), seq, "done", _left(record))
         )
-        if scope == "both" and isinstance(from_seq, int):
-            self._spans[name] = from_seq, seq
+        if scope == "both" and start is not None:
+            self._spans[name] = start, seq
             self._remove(name)
         self._own_writes(seq, record)
 
-    def _undo(self, _seq: int, record: Mapping[str, object]) -> None:
+    def _undo(self, seq: int, record: Mapping[str, object]) -> None:
         name = _str(record["rewind"])
         self._set_step(name, "undone", record)
         removed = self._stash.pop(name, None)
@@ -253,11 +256,10 @@ class Timeline:
             self.touches = sorted([*self.touches, *removed.touches], key=lambda touch: touch.order)
             self.gaps = sorted([*self.gaps, *removed.gaps], key=lambda gap: gap[0])
             self.turns = dict(sorted({**self.turns, **removed.turns}.items()))
-            for turn in removed.turns:
-                self.removed_turns.pop(turn, None)
+        self._own_writes(seq, record)
         self._index()
 
-    def _redo(self, _seq: int, record: Mapping[str, object]) -> None:
+    def _redo(self, seq: int, record: Mapping[str, object]) -> None:
         name = _str(record["rewind"])
         self._set_step(name, "done", record)
         own = self._stash.pop(f"own {name}", None)
@@ -265,22 +267,22 @@ class Timeline:
             self._remove(name)
         if own is not None:
             self.touches = sorted([*self.touches, *own.touches], key=lambda touch: touch.order)
+        self._own_writes(seq, record)
         self._index()
 
     def _remove(self, name: str) -> None:
         """Take out of the timeline what a rewind removed: its turns with all they did, and what else lay behind."""
         start, end = self._spans[name]
-        turns = {number: turn for number, turn in self.turns.items() if start <= turn.seq < end}
+        turns = {number: turn for number, turn in self.turns.items() if start <= turn.order and turn.seq < end}
         gone = _Removed(
-            [each for each in self.touches if each.turn in turns or start <= each.order[0] < end],
-            [gap for gap in self.gaps if gap[1] in turns or start <= gap[0] < end],
+            [each for each in self.touches if each.turn in turns or (start <= each.order and each.order[0] < end)],
+            [gap for gap in self.gaps if gap[1] in turns or (start <= (gap[0], 0, 0, 0) and gap[0] < end)],
             turns,
         )
         removed = {*map(id, gone.touches), *map(id, gone.gaps)}
         self.touches = [touch for touch in self.touches if id(touch) not in removed]
         self.gaps = [gap for gap in self.gaps if id(gap) not in removed]
         self.turns = {number: turn for number, turn in self.turns.items() if number not in gone.turns}
-        self.removed_turns.update(dict.fromkeys(gone.turns, name))
         self._stash[name] = gone
         self._index()
 
@@ -290,7 +292,7 @@ class Timeline:
             cast("list[dict[str, dict[str, object]]]", listed) if isinstance(listed, list) else []
         ):
             before, after = image_from(each["before"]), image_from(each["after"])
-            name = f"rewind {record['rewind']}"
+            name = f"{record['kind']} {record.get('record', record['rewind'])}"
             self.touches.append(Touch((seq, 0, 0, place), None, _str(each["path"]), before, after, name))
 
     def _expire(self) -> None:
@@ -316,6 +318,15 @@ class _Removed:
     touches: list[Touch] = field(default_factory=list)
     gaps: list[tuple[int, int, Gap]] = field(default_factory=list)
     turns: dict[int, TurnRecord] = field(default_factory=dict)
+
+
+def _order(record: Mapping[str, object], seq: int) -> Order:
+    """Return the place a record names, else that of the record itself."""
+    match record.get("order"):
+        case [int(log), int(side), int(place), int(number)]:
+            return (log, side, place, number)
+        case _:
+            return (seq, 0, 0, 0)
 
 
 def _left(record: Mapping[str, object]) -> tuple[str, ...]:

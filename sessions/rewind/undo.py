@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import get_args
 
 from sessions import clock, ids
 from sessions.errors import ConflictError, DataError, NotFoundError, NothingToUndoError, RequestError, StaleError
@@ -18,11 +19,12 @@ from sessions.rewind.engine import Engine
 from sessions.rewind.journal import Cut, Journal, Record, seam_of
 from sessions.rewind.log import CaptureLog
 from sessions.rewind.needs import Need, chosen
+from sessions.rewind.payloads import Payloads
 from sessions.rewind.plan import OnConflict, Plan, Report, RewindRecord, Scope
 from sessions.rewind.planning import FilesPlan, Planner
 from sessions.rewind.policy import incomplete, objection, refuse, refuse_changed_files
 from sessions.rewind.splicing import Part, Splice
-from sessions.rewind.states import Image
+from sessions.rewind.states import Absent, Image, same
 from sessions.rewind.timeline import Step, Timeline
 from sessions.rewind.worktree import Worktree
 from sessions.transcript import reader
@@ -88,6 +90,7 @@ class Undoer:
         *,
         log: CaptureLog,
         journal: Journal,
+        payloads: Payloads,
         planner: Planner,
         shown: Callable[[str], str],
     ) -> None:
@@ -96,6 +99,7 @@ class Undoer:
         self._worktree = worktree
         self._log = log
         self._journal = journal
+        self._payloads = payloads
         self._planner = planner
         self._shown = shown
 
@@ -117,6 +121,8 @@ class Undoer:
             ConflictError: It is not the newest: the later ones come first.
             DataError: Its record is damaged or gone.
         """
+        if on_conflict not in get_args(OnConflict):
+            raise RequestError(f"on_conflict is {on_conflict!r}, not one of {', '.join(get_args(OnConflict))}")
         timeline = self._log.read()
         step = timeline.newest_done() if kind == "undo" else timeline.newest_undone()
         if rewind_id is not None:
@@ -218,13 +224,14 @@ class Undoer:
 
     def _draft(self, reversal: Reversal, files: FilesPlan) -> Record:
         name, at = ids.new_rewind_id(), clock.timestamp()
+        left = {change.path: change.after.state for change in reversal.record.changes}
         if reversal.paths is None:
             kind, rewind = reversal.kind, reversal.step.rewind
             entry: dict[str, object] = {"kind": kind, "rewind": rewind, "record": name, "at": at}
             scope: Scope = reversal.step.scope
         else:
             kind, rewind, scope = "rewind", name, "code"
-            entry = {"kind": kind, "rewind": name, "scope": scope, "to": reversal.step.to, "from_seq": None, "at": at}
+            entry = {"kind": kind, "rewind": name, "scope": scope, "to": reversal.step.to, "from": None, "at": at}
         return Record(
             id=name,
             kind=kind,
@@ -238,6 +245,11 @@ class Undoer:
             removed_messages=reversal.record.removed_messages,
             prompt=reversal.record.prompt,
             length=self._path.stat().st_size,
+            captures=tuple(
+                change.path
+                for change in files.changes
+                if reversal.paths is not None or not same(change.before.state, left.get(change.path, Absent()))
+            ),
         )
 
     def _came_since(self, reversal: Reversal) -> _Came:
@@ -270,19 +282,20 @@ class Undoer:
         if reversal.on_conflict != "refuse":
             return None
         what = "rewind" if reversal.kind == "undo" else "undo"
-        if reversal.paths is None:
-            turns = self._log.read().turns.values()
-            if came.inside or came.messages or any(turn.seq > reversal.step.seq for turn in turns):
-                return (
-                    f"messages came since the {what} (on_conflict 'keep' keeps them behind the restored ones,"
-                    " 'overwrite' removes them, and a redo brings them back)"
-                )
+        moved_on = came.inside or came.messages or self._turns_since(reversal.step.seq)
+        if reversal.paths is None and moved_on:
+            return (
+                f"messages came since the {what} (on_conflict 'keep' keeps them behind the restored ones,"
+                " 'overwrite' removes them, and a redo brings them back)"
+            )
         return objection(plan, since=f"the {what}") or incomplete(plan)
 
     def _splice(self, reversal: Reversal, came: _Came) -> Splice | None:
         cut = reversal.record.cut
         if cut is None:
             return None
+        if not self._payloads.intact(cut.tails[0]):
+            raise DataError("what the rewind removed from the transcript is damaged or gone; nothing was changed")
         removed = cut.removed.size or 0
         stage = str(self._journal.sidecar / cut.removed.file)
         lines = list(came.lines)
@@ -294,6 +307,9 @@ class Undoer:
             parts.append(b"" if self._ends_line(stage, cut.removed.offset + removed, removed) else b"\n")
             parts.append(since)
         return Splice(cut.keep, tuple(parts))
+
+    def _turns_since(self, seq: int) -> bool:
+        return any(turn.seq > seq for turn in self._log.read().turns.values())
 
     def _is_as_left(self, cut: Cut) -> bool:
         """Tell, from the bytes around it, whether the place where the transaction cut is still that place."""

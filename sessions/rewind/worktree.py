@@ -178,9 +178,13 @@ class Worktree:
             raise OutsideError(path)
         *components, _name = path[len(root.rstrip("/")) + 1 :].split("/")
         try:
-            fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            fd = os.open(root, _WALK)
         except FileNotFoundError as error:
             raise RootMissingError(error.errno, "the session's directory is missing", root) from None
+        except OSError as error:
+            if error.errno in {errno.ELOOP, errno.ENOTDIR}:  # swapped for a link since it was resolved
+                raise OutsideError(path) from error
+            raise
         try:
             for component in components:
                 try:
@@ -233,6 +237,15 @@ class Worktree:
             return Absent(), None
         except OutsideError:
             return Unreadable("a link or file stands where its directory was"), None
+
+    def names_of(self, path: str) -> int:
+        """Return how many hard links a regular file has; 0 where there is none or it cannot be asked."""
+        try:
+            with self.parent(path) as directory:
+                status = os.stat(os.path.basename(path), dir_fd=directory, follow_symlinks=False)
+        except (OSError, OutsideError):
+            return 0
+        return status.st_nlink if stat.S_ISREG(status.st_mode) else 0
 
     @contextlib.contextmanager
     def reading(self, path: str) -> Iterator[int]:

@@ -231,6 +231,8 @@ def message_of(value: Message | Mapping[str, object]) -> Message:
     Raises:
         RequestError: It is none; the error says where.
     """
+    if not isinstance(value, Message | Mapping):
+        raise RequestError(f"not a message: {value!r}"[:200])
     try:
         message = value if isinstance(value, Message) else Message.model_validate(dict(value))
         if "blocks" not in message.model_fields_set:

@@ -16,7 +16,7 @@ def title_line(text: str, session_id: str) -> bytes:
     Raises:
         RequestError: The title is blank or longer than 1 000 characters.
     """
-    if not text.strip():
+    if not isinstance(text, str) or not text.strip():
         raise RequestError("a title cannot be empty")
     if len(text) > MAX_CHARACTERS:
         raise RequestError(f"a title has at most {MAX_CHARACTERS} characters, this one has {len(text)}")

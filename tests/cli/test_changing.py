@@ -26,7 +26,7 @@ def test_title_prints_and_changes(cli: Cli, kept: Any) -> None:
 def test_a_title_that_is_none_is_refused_in_one_line(cli: Cli, kept: Any, title: str) -> None:
     before = kept.path.read_bytes()
     done = cli("title", kept.id, title)
-    assert done.exit_code == 3
+    assert done.exit_code == 2
     assert len(done.err.splitlines()) == 1
     assert kept.path.read_bytes() == before
 
@@ -62,6 +62,13 @@ def test_delete_removes_the_session_and_leaves_the_project(cli: Cli, kept: Any) 
     assert [path for path in kept.root.rglob("*") if path.is_file()] == []
     assert kept.text() == "one\ntwo\nthree\n"
     assert cli("delete", kept.id, "--yes").exit_code == 3
+
+
+def test_delete_says_nothing_of_deleting_what_another_process_holds(cli: Cli, kept: Any) -> None:
+    with SessionStore(kept.root).open(kept.id):
+        done = cli("delete", kept.id, "--yes")
+    assert (done.exit_code, done.out) == (5, "")
+    assert kept.path.exists()
 
 
 def test_check_of_whole_sessions_exits_0(cli: Cli, kept: Any) -> None:

@@ -41,6 +41,8 @@ def sessions(*words: str, env: dict[str, str] | None = None, **more: Any) -> sub
         (["show"], 2),
         (["list", "--limit", "x"], 2),
         (["show", "nope"], 3),
+        (["list", "--limit", "0"], 2),
+        (["rewind", "x", "--history", "fork"], 2),
     ],
 )
 def test_exit_codes(kept: Any, words: list[str], exit_code: int) -> None:
@@ -62,6 +64,51 @@ def test_a_full_device_exits_7_in_one_line(kept: Any) -> None:
         done = sessions("show", kept.id, "--history", stdout=full)
     assert done.returncode == 7
     assert done.stderr == b"sessions: No space left on device\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "deed"),
+    [
+        (["rewind", "ID", "--to", "2", "--yes"], b"the rewind was done"),
+        (["rewind", "ID", "--to", "2", "--yes", "--json"], b"the rewind was done"),
+        (["title", "ID", "new"], b"the title was changed"),
+        (["title", "ID", "new", "--json"], b"the title was changed"),
+        (["compact", "ID", "--summary", "x", "--keep-rounds", "0"], b"the conversation was compacted"),
+        (["delete", "ID", "--yes", "--json"], b"was deleted"),
+    ],
+)
+def test_what_was_done_but_could_not_be_printed_is_said(kept: Any, words: list[str], deed: bytes) -> None:
+    before = kept.path.read_bytes()
+    with open("/dev/full", "wb") as full:
+        done = sessions(*(kept.id if word == "ID" else word for word in words), stdout=full)
+    assert done.returncode == 7
+    assert deed in done.stderr
+    assert done.stderr.endswith(b", but that could not be printed: No space left on device\n")
+    assert b"Traceback" not in done.stderr
+    assert not kept.path.exists() or kept.path.read_bytes() != before
+
+
+@pytest.mark.parametrize("words", [["list"], ["checkpoints", "ID"], ["show", "nope"], ["check"], ["show", "ID"]])
+@pytest.mark.parametrize("as_json", [[], ["--json"]])
+def test_a_full_device_is_never_a_traceback(kept: Any, words: list[str], as_json: list[str]) -> None:
+    with open("/dev/full", "wb") as full:
+        done = sessions(*(kept.id if word == "ID" else word for word in words), *as_json, stdout=full)
+    assert done.returncode == (3 if "nope" in words else 7)
+    assert len(done.stderr.splitlines()) == 1
+    assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("module", ["sessions.cli", "click", "sessions.store", "sessions.session", "pydantic"])
+def test_ctrl_c_during_an_import_exits_130_without_a_traceback(kept: Any, tmp_path: Path, module: str) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, signal, sys\n"
+        "class Interrupting:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        if name == {module!r}: os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Interrupting())\n"
+    )
+    done = sessions("show", kept.id, env={"PYTHONPATH": f"{tmp_path}:{HERE}"})
+    assert (done.returncode, done.stderr) == (130, b"sessions: interrupted\n")
 
 
 def test_a_reader_that_went_away_is_no_error(kept: Any) -> None:

@@ -10,6 +10,8 @@ import pytest
 
 from sessions import SessionStore
 from sessions.cli import render
+from sessions.picker.text import plain
+from sessions.rewind.plan import Checkpoint
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,7 +45,7 @@ def test_list_searches_and_limits(cli: Cli, kept: Any) -> None:
         pass
     assert len(cli("list").out.splitlines()) == 2
     assert len(cli("list", "--limit", "1").out.splitlines()) == 1
-    assert cli("list", "--limit", "0").out == ""
+    assert cli("list", "--limit", "0").exit_code == 2
     [line] = cli("list", "--search", "KEPT").out.splitlines()
     assert kept.id[:8] in line
 
@@ -58,9 +60,82 @@ def test_list_in_json_has_the_documented_keys(cli: Cli, kept: Any) -> None:
     assert (row["first_prompt"], row["total_tokens"]) == ("Begin the notes", 2400)
 
 
-def test_an_empty_store_lists_nothing_in_json_too(cli: Cli, tmp_path: Path) -> None:
-    assert cli("--root", str(tmp_path / "nowhere"), "list", "--json").json == []
+def test_a_default_root_that_does_not_exist_has_no_sessions_yet(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SESSIONS_HOME", raising=False)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    assert cli("list", "--json").json == []
+    done = cli("list")
+    assert (done.exit_code, done.out, done.err) == (0, "", "no sessions yet\n")
+    assert cli("check").exit_code == 0
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize("words", [["list"], ["check"], ["show", "x"], ["rewind", "x", "--to", "1", "--yes"]])
+def test_a_given_root_that_is_no_directory_is_one_clear_error(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    for name, said in [("nowhere", "there is no directory "), ("file", "file is not a directory")]:
+        done = cli(*words, "--root", str(tmp_path / name))
+        assert (done.exit_code, done.out) == (3, "")
+        assert said in done.err
+        assert len(done.err.splitlines()) == 1
+        monkeypatch.setenv("SESSIONS_HOME", str(tmp_path / name))
+        assert cli(*words).exit_code == 3
+        monkeypatch.delenv("SESSIONS_HOME")
     assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_root_that_cannot_be_read_exits_7(cli: Cli, tmp_path: Path) -> None:
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root" / "projects").symlink_to(loop)
+    for root in (loop, tmp_path / "root"):
+        for command in ("list", "check"):
+            done = cli(command, "--root", str(root))
+            assert (done.exit_code, len(done.err.splitlines())) == (7, 1)
+
+
+def test_transcripts_that_cannot_be_read_are_warned_about(cli: Cli, kept: Any) -> None:
+    unreadable = kept.path.with_name("0000.jsonl")
+    unreadable.symlink_to(unreadable)
+    elsewhere = kept.root / "projects" / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "1111.jsonl").symlink_to("nowhere")
+    done = cli("list")
+    assert (done.exit_code, len(done.out.splitlines())) == (0, 1)
+    assert done.err.startswith(f"warning: cannot be read, so it is left out: {unreadable}: ")
+    assert len(done.err.splitlines()) == 1
+    for words in (["list", "--all"], ["check"], ["check", "--dry-run"]):
+        named = {line.split(": ")[2] for line in cli(*words).err.splitlines()}
+        assert named == {str(unreadable), str(elsewhere / "1111.jsonl")}
+    assert cli("list", "--json").json[0]["id"] == kept.id
+
+
+@pytest.mark.parametrize(
+    ("raw", "printed"),
+    [
+        (rb'"\ud83d"', "\ufffd"),
+        (rb'"\uDE00x"', "\ufffdx"),
+        (rb'"\ud83d\ud83d\ude00"', "\ufffd\U0001f600"),
+        (rb'"\ud83d\n\ude00"', "\ufffd\n\ufffd"),
+        (rb'"\\ud83d"', "\\ud83d"),
+        (rb'"\\\ud83d"', "\\\ufffd"),
+        (rb'"\u00e9 \ud7ff"', "\u00e9 \ud7ff"),
+    ],
+)
+def test_json_holds_no_lone_surrogate_and_is_else_unchanged(
+    raw: bytes, printed: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    import json
+
+    from sessions.cli import output
+
+    output.json_bytes(raw)
+    assert json.loads(capfd.readouterr().out) == printed
 
 
 def test_root_is_taken_before_and_behind_the_command(
@@ -110,7 +185,7 @@ def test_checkpoints_in_json_has_the_documented_keys(cli: Cli, kept: Any) -> Non
         ["index", "id", "prompt", "timestamp", "files", "insertions", "deletions", "before_compaction", "gaps", "marks"]
     ]
     assert [row["index"] for row in rows] == [1, 2, 3]
-    assert rows[1]["prompt"] == "Add \x1b[31mtwo\nlines \ud83d"
+    assert rows[1]["prompt"] == "Add \x1b[31mtwo\nlines \ufffd"
     assert rows[2]["files"] == [{"path": "notes.txt", "status": "modified"}, {"path": "old.txt", "status": "deleted"}]
     assert (rows[2]["insertions"], rows[2]["deletions"]) == (1, 1)
     assert [row["before_compaction"] for row in rows] == [True, False, False]
@@ -131,7 +206,7 @@ def test_show_prints_what_the_model_sees_and_history_all(cli: Cli, kept: Any) ->
 def test_show_in_json_gives_the_lines_of_the_transcript(cli: Cli, kept: Any) -> None:
     messages = cli("show", kept.id, "--history", "--json").json["messages"]
     assert [message["role"] for message in messages][:3] == ["user", "assistant", "user"]
-    assert messages[2]["blocks"][0]["content"] == "Add \x1b[31mtwo\nlines \ud83d"
+    assert messages[2]["blocks"][0]["content"] == "Add \x1b[31mtwo\nlines \ufffd"
 
 
 def test_show_prints_every_kind_of_block(cli: Cli, kept: Any) -> None:
@@ -148,6 +223,36 @@ def test_show_prints_every_kind_of_block(cli: Cli, kept: Any) -> None:
     for text in ("thinking about it", "Bash {", "· failed", "line 11", "… 8 more lines", "[image]", "! make · exit 2"):
         assert text in out
     assert "line 12" not in out
+
+
+def test_show_says_what_errors_infos_and_file_histories_say(cli: Cli, kept: Any) -> None:
+    blocks = [
+        {"type": "error", "content": "model\noverloaded \x1b"},
+        {"type": "info", "content": "retrying"},
+        {
+            "type": "file_history",
+            "snapshots": [{"filePath": "/w/a.py", "operation": "modify"}, {"filePath": "/w/b"}, 7],
+        },
+        {"type": "file_history", "snapshots": "?"},
+        {"type": "error", "content": 5},
+    ]
+    with SessionStore(kept.root).open(kept.id) as session:
+        session.append({"role": "assistant", "blocks": blocks})
+    assert cli("show", kept.id).out.splitlines()[-6:-1] == [
+        r"  [error] model overloaded \x1b",
+        "  [info] retrying",
+        "  [file_history] modify /w/a.py, /w/b",
+        "  [file_history]",
+        "  [error]",
+    ]
+
+
+def test_checkpoints_show_ids_long_enough_to_name_one() -> None:
+    now = datetime(2026, 3, 1, tzinfo=UTC)
+    ids = ["20260527101112-0a1b2c3d", "20260527101112-0a9b2c3d", "20260527101113-00000000"]
+    found = [Checkpoint(each, at, "go", now) for at, each in enumerate(ids, 1)]
+    shown = [plain(line).split()[1] for line in render.checkpoint_table(found, now, 100)]
+    assert shown == ["20260527101112-0a1", "20260527101112-0a9", "20260527101113"]
 
 
 def test_reading_changes_no_byte_and_no_time(cli: Cli, kept: Any) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -60,10 +62,11 @@ def test_json_has_the_documented_shape(cli: Cli, kept: Any) -> None:
     assert undo["rewind_id"] == report["rewind_id"]
 
 
-def test_a_lone_surrogate_in_the_prompt_is_valid_json(cli: Cli, kept: Any) -> None:
+def test_a_lone_surrogate_in_the_prompt_is_json_that_every_reader_takes(cli: Cli, kept: Any) -> None:
     done = cli("rewind", kept.id, "--to", "2", "--dry-run", "--json")
-    assert r"lines \ud83d" in done.out
-    assert done.json["prompt"] == "Add \x1b[31mtwo\nlines \ud83d"
+    assert r"lines \ufffd" in done.out
+    assert done.json["prompt"] == "Add \x1b[31mtwo\nlines \ufffd"
+    assert rb"lines \ud83d" in kept.path.read_bytes()
 
 
 def test_a_file_name_that_is_not_utf8_is_shown_escaped_and_valid_in_json(cli: Cli, kept: Any) -> None:
@@ -74,7 +77,7 @@ def test_a_file_name_that_is_not_utf8_is_shown_escaped_and_valid_in_json(cli: Cl
             path.write_bytes(b"x")
     assert r"caf\xe9.txt" in cli("rewind", kept.id, "--to", "4", "--dry-run").out
     said = cli("rewind", kept.id, "--to", "4", "--yes", "--json").json
-    assert said["files"][0]["path"] == "caf\udce9.txt"
+    assert said["files"][0]["path"] == "caf\ufffd.txt"
 
 
 def test_a_dry_run_prints_the_plan_and_changes_nothing(cli: Cli, kept: Any) -> None:
@@ -94,7 +97,60 @@ def test_scopes(cli: Cli, kept: Any) -> None:
     assert cli("undo", kept.id, "--yes").exit_code == 0
     done = cli("rewind", kept.id, "--to", "2", "--scope", "conversation", "--yes")
     assert kept.text() == "one\ntwo\nthree\n"
-    assert "--scope code --to msg-" in done.out  # how the files can still follow
+    [note] = [line for line in done.out.splitlines() if line.startswith("files stay as they are; ")]
+    words = shlex.split(note.partition("to take them back: ")[2])
+    done = cli(*words[words.index("rewind") :], "--yes")
+    assert (done.exit_code, kept.text()) == (0, "one\n")
+
+
+def test_printed_commands_name_the_directories_that_were_given(cli: Cli, kept: Any, tmp_path: Path) -> None:
+    (tmp_path / "more dirs").mkdir()
+    for words in (["rewind", kept.id, "--to", "2", "--yes"], ["undo", kept.id, "--yes"],
+                  ["rewind", kept.id, "--to", "2", "--scope", "conversation", "--yes"]):  # fmt: skip
+        done = cli(*words, "--add-dir", os.path.relpath(tmp_path / "more dirs"))
+        assert f"--add-dir '{tmp_path / 'more dirs'}'" in done.out
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_dry_run_of_what_would_be_refused_says_so_and_exits_5(cli: Cli, kept: Any, as_json: bool) -> None:
+    (kept.project / "notes.txt").write_text("mine\n")
+    words = ["rewind", kept.id, "--to", "2", "--on-conflict", "refuse", "--dry-run"]
+    done = cli(*words, *(["--json"] if as_json else []))
+    assert done.exit_code == 5
+    assert done.err.splitlines()[-1].startswith("sessions: refused: 1 file")
+    if as_json:
+        assert "notes.txt" in done.json["refused"]
+    else:
+        assert done.out.startswith("refused: 1 file")
+
+
+def test_a_dry_run_of_an_undo_that_would_be_refused_says_so_and_exits_5(cli: Cli, kept: Any) -> None:
+    cli("rewind", kept.id, "--to", "2", "--yes")
+    assert cli("undo", kept.id, "--dry-run").exit_code == 0
+    with SessionStore(kept.root).open(kept.id) as session, session.begin_turn("another"):
+        pass
+    done = cli("undo", kept.id, "--dry-run")
+    assert done.exit_code == 5
+    assert done.out.startswith("refused: messages came since")
+
+
+def test_a_gap_is_said_once_and_single_files_bring_none_of_others(cli: Cli, kept: Any) -> None:
+    assert cli("rewind", kept.id, "--to", "3", "--file", "notes.txt", "--dry-run").out.count("shell") == 0
+    assert cli("rewind", kept.id, "--to", "3", "--file", "notes.txt", "--yes").err == ""
+    assert cli("undo", kept.id, "--yes").err == ""
+    done = cli("rewind", kept.id, "--to", "3", "--yes")
+    assert (done.out + done.err).count("shell commands") == 1
+
+
+def test_findings_that_come_with_the_change_are_warned_about_once(cli: Cli, kept: Any) -> None:
+    whole = kept.path.read_bytes()
+    for words in (["title", kept.id, "new"], ["compact", kept.id, "--summary", "x", "--keep-rounds", "0"]):
+        kept.path.write_bytes(whole + b'{"timestamp":"2026')
+        done = cli(*words)
+        assert done.exit_code == 0
+        warnings = [line for line in done.err.splitlines() if "torn" in line]
+        assert len(warnings) == len(set(warnings))
+        assert sum("set aside in " in line for line in warnings) == 1
 
 
 def test_single_files(cli: Cli, kept: Any) -> None:
@@ -125,7 +181,9 @@ def test_undo_refuses_files_that_changed_since_unless_told_otherwise(cli: Cli, k
     (kept.project / "notes.txt").write_text("mine\n")
     refused = cli("undo", kept.id, "--yes")
     assert (refused.exit_code, kept.text()) == (5, "mine\n")
-    assert "notes.txt" in cli("undo", kept.id, "--dry-run").out
+    looked = cli("undo", kept.id, "--dry-run")
+    assert looked.exit_code == 5
+    assert "notes.txt" in looked.out
     assert cli("undo", kept.id, "--on-conflict", "overwrite", "--yes").exit_code == 0
     assert kept.text() == "one\ntwo\nthree\n"
 
@@ -151,6 +209,7 @@ def test_add_dir_lets_files_outside_be_restored(cli: Cli, kept: Any, tmp_path: P
         ["rewind", "ID"],
         ["rewind", "ID", "--to", "2"],
         ["rewind", "ID", "--to", "1", "--last", "1", "--yes"],
+        ["rewind", "ID", "--to", "1", "--history", "rewrite", "--yes"],
         ["rewind", "ID", "--last", "0", "--yes"],
         ["rewind", "ID", "--to", "2", "--scope", "all", "--yes"],
         ["rewind"],
@@ -188,6 +247,10 @@ def test_without_a_terminal_it_says_what_to_give(cli: Cli, kept: Any) -> None:
         (["undo", "ID", "--redo", "--yes"], "nothing_to_undo"),
         (["show", "../../etc/passwd"], "not_found"),
         (["show", ""], "bad_request"),
+        (["rewind", "nope"], "not_found"),
+        (["rewind", "nope", "--to", "1"], "not_found"),
+        (["undo", "nope"], "not_found"),
+        (["delete", "nope"], "not_found"),
     ],
 )
 def test_what_does_not_exist_exits_3(cli: Cli, kept: Any, words: list[str], code: str) -> None:
@@ -205,6 +268,8 @@ def test_an_ambiguous_session_lists_the_candidates(cli: Cli, kept: Any) -> None:
     done = cli("rewind", "A kept session", "--to", "1", "--yes", "--json")
     assert done.exit_code == 3
     assert set(done.json["error"]["candidates"]) == {kept.id, session.id}
+    assert f"{kept.id} (A kept session, now)" in done.err
+    assert len(done.err.splitlines()) == 1
 
 
 def test_a_session_open_elsewhere_exits_5_and_can_still_be_read(cli: Cli, kept: Any) -> None:

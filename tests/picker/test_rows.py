@@ -11,11 +11,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessions.picker import rows, text
-from sessions.picker.state import Click, Key, PickerState, measured, planned, press, resize, start, wanted
+from sessions.picker.state import (
+    Click,
+    Key,
+    PickerState,
+    measured,
+    opened,
+    opening,
+    planned,
+    press,
+    resize,
+    shown,
+    wanted,
+)
 from sessions.rewind.plan import Checkpoint, Conflict, FileVerdict, Gap, Plan, TouchedFile
 
 Make = Callable[..., Checkpoint]
 MakePlan = Callable[..., Plan]
+
+
+def start(checkpoints: list[Checkpoint], title: str = "") -> PickerState:
+    return shown(opened(opening(title=title), checkpoints))
 
 
 def drawn(state: PickerState, now: datetime) -> list[str]:
@@ -25,7 +41,7 @@ def drawn(state: PickerState, now: datetime) -> list[str]:
 def looked(state: PickerState, make_plan: MakePlan, **more: object) -> PickerState:
     while (wish := wanted(state)) is not None:
         state = planned(state, wish[1], make_plan(wish[0], wish[1], **more))
-    return measured(state, len(rows.plan_lines(state)))
+    return shown(measured(state, len(rows.plan_lines(state))))
 
 
 def test_a_wide_screen(checkpoint: Make, now: datetime) -> None:
@@ -93,36 +109,77 @@ def test_the_confirm_screen_says_what_happens_to_every_file_and_why(
     state = measured(resize(state, 100, 30), len(rows.plan_lines(resize(state, 100, 30))))
     assert [line.rstrip() for line in drawn(state, now)] == [
         "Rewind to before prompt 7: go",
-        "",
-        "conversation loses 4 messages; the prompt returns to the input box",
-        "files the agent touched",
-        "  restore      a.txt         +2 -1",
-        "  recreate     b.txt         +4     is missing now; last edit by subagent-7",
-        "  delete       c.txt                did not exist then",
-        "  leave alone  e.txt                cannot be restored: what it was is no longer stored",
-        "  restore      f.txt                somebody else changed it; undo brings that back",
-        r"  leave alone  g\x1b[2J.txt         cannot be restored: it lies outside the directories of this",
-        "    session",
-        "  unchanged    d.txt                is as it was then",
-        "conflicts: not what the agent left",
-        "  f.txt: changed since",
-        "not captured, so it stays as it is",
-        "  shell commands: build",
-        r"task dev \x07server will be stopped",
+        "7 files: 1 conflict, 2 cannot be restored",
         "",
         "❯ code and conversation",
         "  conversation",
         "  code",
         "  cancel",
         "",
+        "conversation loses 4 messages; the prompt returns to the input box",
+        "files the agent touched",
+        "  restore      f.txt                changed since the agent's edit; undo brings that back",
+        "  leave alone  e.txt                cannot be restored: what it was is no longer stored",
+        r"  leave alone  g\x1b[2J.txt         cannot be restored: it lies outside the directories of this",
+        "                                    session",
+        "  restore      a.txt         +2 -1",
+        "  recreate     b.txt         +4     is missing now; last edit by subagent-7",
+        "  delete       c.txt                did not exist then",
+        "  unchanged    d.txt                is as it was then",
+        "not captured, so it stays as it is",
+        "  shell commands: build",
+        r"task dev \x07server will be stopped",
+        *[""] * 7,
         "↑↓ choose · Enter do it · PgUp PgDn scroll the plan · Esc back",
     ]
 
 
 def test_a_plan_that_does_nothing_says_so(checkpoint: Make, plan: MakePlan, now: datetime) -> None:
     state = looked(press(start([checkpoint(1)]), Key.ENTER), plan, files=(), removed_messages=0)
-    assert "Going back here would change nothing." in drawn(state, now)
-    assert drawn(state, now)[-3] == "❯ cancel"
+    lines = drawn(state, now)
+    assert lines[1] == "Going back here would change nothing."
+    assert lines[3:5] == ["❯ cancel", "  (no file to restore, no message to remove)"]
+
+
+def test_the_choices_stand_where_they_stood_whatever_is_selected(
+    checkpoint: Make, plan: MakePlan, now: datetime
+) -> None:
+    state = press(start([checkpoint(1)]), Key.ENTER)
+    places = []
+    for _ in range(4):
+        state = looked(state, lambda to, scope, **_: plan(to, scope, gaps=(Gap(scope, (), "m"),) * len(scope)))
+        places.append([line[2:] for line in drawn(state, now)].index("cancel"))
+        state = press(state, Key.DOWN)
+    assert len(set(places)) == 1
+
+
+def test_a_long_plan_says_how_much_is_above_and_below(checkpoint: Make, plan: MakePlan, now: datetime) -> None:
+    files = tuple(FileVerdict(f"f{n:02}", "restore") for n in range(40))
+    state = looked(press(start([checkpoint(1)]), Key.ENTER), plan, files=files)
+    page = state.plan_page
+    assert f"  ↓ {42 - page} more lines below" in drawn(state, now)
+    state = press(state, Key.PAGE_DOWN)
+    assert f"  ↑ {page} more lines above · ↓ {42 - 2 * page} more lines below" in drawn(state, now)
+    assert f"  ↑ {42 - page} more lines above" in drawn(press(state, Key.END), now)
+    assert "  ↑ 1 more line above" not in drawn(press(state, Key.HOME), now)
+
+
+@pytest.mark.parametrize("height", range(1, 30))
+def test_the_chosen_choice_is_visible_in_every_height(
+    checkpoint: Make, plan: MakePlan, now: datetime, height: int
+) -> None:
+    state = press(resize(start([checkpoint(1)]), 20, height), Key.ENTER)
+    for choice in ("code and convers…", "conversation", "code", "cancel"):
+        state = looked(state, plan)
+        assert sum(line.startswith("❯ " + choice[:14]) for line in drawn(state, now)) == 1
+        state = press(state, Key.DOWN)
+
+
+def test_a_compaction_that_goes_with_the_conversation_is_named(checkpoint: Make, plan: MakePlan, now: datetime) -> None:
+    state = start([checkpoint(1), checkpoint(2, compacted=True), checkpoint(3)])
+    said = "a compaction goes with it: the model sees the messages in front of it again"
+    assert said not in drawn(looked(press(state, Key.ENTER), plan), now)
+    assert said in drawn(looked(press(press(state, Key.UP), Key.ENTER), plan), now)
 
 
 @pytest.mark.parametrize("height", [6, 12, 24, 40])
@@ -140,7 +197,7 @@ def test_a_click_finds_what_is_drawn_there(checkpoint: Make, plan: MakePlan, now
     state = looked(press(state, Key.ENTER), plan)
     words = ["code and conversation", "conversation", "code", "cancel"]
     found = [(line[2:], rows.hit(state, y)) for y, line in enumerate(drawn(state, now)) if line[2:] in words]
-    assert found == [(word, Click(row)) for row, word in enumerate(words)]
+    assert found == [(word, Click(row)) for row, word in enumerate(words[: state.choice_page])]
 
 
 @given(

@@ -8,18 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sessions.picker.confirm import Choice, hidden
 from sessions.picker.state import (
-    Choice,
     Click,
     Key,
     PickerState,
     Press,
     failed,
     measured,
+    opened,
+    opening,
     planned,
     press,
     resize,
-    start,
+    shown,
     wanted,
 )
 from sessions.rewind.plan import Checkpoint, FileVerdict, Plan, Scope
@@ -38,16 +40,21 @@ def of(*prompts: str) -> list[Checkpoint]:
     return [Checkpoint(f"msg-{at}", at, prompt, None) for at, prompt in enumerate(prompts, 1)]
 
 
-def shown(state: PickerState) -> list[int]:
+def start(checkpoints: Sequence[Checkpoint], **more: object) -> PickerState:
+    """The list, read and drawn."""
+    return shown(opened(opening(**more), checkpoints))  # type: ignore[arg-type]
+
+
+def listed(state: PickerState) -> list[int]:
     return [state.checkpoints[at].index for at in state.matches]
 
 
 def looked(state: PickerState, make_plan: MakePlan, **more: object) -> PickerState:
-    """Give ``state`` the plans it asks for."""
+    """Give ``state`` the plans it asks for and draw it."""
     while (wish := wanted(state)) is not None:
         checkpoint, scope = wish
         state = planned(state, scope, make_plan(checkpoint, scope, **more))
-    return state
+    return shown(state)
 
 
 def test_the_newest_checkpoint_is_selected_at_the_start_and_visible() -> None:
@@ -96,19 +103,19 @@ def test_moving(keys: Sequence[Key], index: int) -> None:
 )
 def test_typing_filters_on_the_prompt_in_upper_and_lower_case(typed: str, indexes: list[int]) -> None:
     state = start(of("fix the Login\nbug", "write tests", "login again", "Straße"))
-    assert shown(presses(state, *typed)) == indexes
-    assert shown(presses(state, typed)) == indexes  # pasted at once
+    assert listed(presses(state, *typed)) == indexes
+    assert listed(presses(state, typed)) == indexes  # pasted at once
 
 
 def test_backspace_widens_the_filter_again_and_keeps_the_selected_prompt() -> None:
     state = presses(start(of("alpha one", "beta", "alpha two")), *"alpha o")
-    assert shown(state) == [1]
+    assert listed(state) == [1]
     state = presses(state, Key.BACKSPACE)
-    assert shown(state) == [1, 3]
+    assert listed(state) == [1, 3]
     assert state.current is not None
     assert state.current.index == 1
-    assert shown(presses(state, Key.CLEAR)) == [1, 2, 3]
-    assert shown(presses(state, *[Key.BACKSPACE] * 20)) == [1, 2, 3]
+    assert listed(presses(state, Key.CLEAR)) == [1, 2, 3]
+    assert listed(presses(state, *[Key.BACKSPACE] * 20)) == [1, 2, 3]
 
 
 def test_the_filter_takes_no_control_characters() -> None:
@@ -183,11 +190,13 @@ def test_enter_takes_the_plan_that_is_shown(checkpoint: Make, plan: MakePlan, do
     assert state.outcome.scope == scope
 
 
-def test_a_click_is_enter_on_that_row_on_both_screens(checkpoint: Make, plan: MakePlan) -> None:
+def test_a_click_enters_a_prompt_and_selects_a_choice(checkpoint: Make, plan: MakePlan) -> None:
     state = looked(press(start([checkpoint(n) for n in range(1, 9)]), Click(2)), plan)
     assert state.confirm is not None
     assert state.confirm.checkpoint.index == 3
     state = looked(press(state, Click(1)), plan)
+    assert not state.left, "a click selects and never carries out"
+    state = press(state, Key.ENTER)
     assert state.left
     assert state.outcome is not None
     assert (state.outcome.index, state.outcome.scope) == (3, "conversation")
@@ -199,34 +208,89 @@ def test_a_click_below_the_last_row_does_nothing(checkpoint: Make) -> None:
     assert press(state, Click(-1)) == state
 
 
-@pytest.mark.parametrize("keys", [(Key.ESCAPE,), (Key.END, Key.DOWN, Key.DOWN, Key.DOWN, Key.ENTER), (Click(3),)])
-def test_escape_and_cancel_go_back_to_the_list_as_it_was(
-    checkpoint: Make, plan: MakePlan, keys: Sequence[Press]
-) -> None:
-    listed = presses(start([checkpoint(n) for n in range(1, 9)]), Key.UP, Key.UP, "prompt")
-    state = looked(press(listed, Key.ENTER), plan)
-    for key in keys:
-        state = looked(press(state, key), plan)
-    assert state == listed
+def test_escape_goes_back_to_the_list_as_it_was(checkpoint: Make, plan: MakePlan) -> None:
+    before = presses(start([checkpoint(n) for n in range(1, 9)]), Key.UP, Key.UP, "prompt")
+    assert press(looked(press(before, Key.ENTER), plan), Key.ESCAPE) == before
+
+
+def test_cancel_leaves_the_picker_without_an_outcome(checkpoint: Make, plan: MakePlan) -> None:
+    state = looked(press(start([checkpoint(1)]), Key.ENTER), plan)
+    for _ in range(3):
+        state = looked(press(state, Key.DOWN), plan)
+    assert not state.left
+    state = press(state, Key.ENTER)
+    assert state.left
+    assert state.outcome is None
 
 
 def test_ctrl_c_leaves_from_everywhere_without_an_outcome(checkpoint: Make, plan: MakePlan) -> None:
-    for shown_state in (start([checkpoint(1)]), looked(press(start([checkpoint(1)]), Key.ENTER), plan)):
-        state = press(shown_state, Key.LEAVE)
-        assert state.left
-        assert state.outcome is None
+    listed = start([checkpoint(1)])
+    for state in (opening(), listed, press(listed, Key.ENTER), looked(press(listed, Key.ENTER), plan)):
+        last = press(state, Key.INTERRUPT)
+        assert last.left
+        assert last.interrupted
+        assert last.outcome is None
 
 
 def test_a_plan_that_cannot_be_made_leaves_only_the_way_back(checkpoint: Make) -> None:
-    listed = start([checkpoint(1)])
-    state = failed(press(listed, Key.ENTER), "the transcript is damaged")
+    before = start([checkpoint(1)])
+    state = failed(press(before, Key.ENTER), "the transcript is damaged")
     assert wanted(state) is None
-    assert press(state, Key.ENTER) == listed
+    assert press(state, Key.ENTER) == state, "nobody has seen why"
+    assert press(shown(state), Key.ENTER).left
+    assert press(shown(state), Key.ESCAPE) == before
 
 
-def test_enter_typed_ahead_of_the_plan_takes_nothing(checkpoint: Make) -> None:
-    state = presses(start([checkpoint(1)]), Key.ENTER, Key.ENTER)
+@pytest.mark.parametrize("early", [(Key.ENTER,), (Key.ENTER, Key.ENTER), (Click(0),), (Key.ENTER, Click(0), Key.ENTER)])
+def test_what_was_pressed_before_the_plan_was_drawn_takes_nothing(
+    checkpoint: Make, plan: MakePlan, early: Sequence[Press]
+) -> None:
+    state = presses(start([checkpoint(1)]), Key.ENTER, *early)
+    state = presses(planned(state, "both", plan(checkpoint(1))), *early)
     assert not state.left
+    assert state.confirm is not None
+    assert state.confirm.chosen == 0
+    assert press(shown(state), Key.ENTER).outcome is not None
+
+
+def test_another_choice_is_taken_only_when_its_plan_was_drawn(checkpoint: Make, plan: MakePlan) -> None:
+    state = press(looked(press(start([checkpoint(1)]), Key.ENTER), plan), Key.DOWN)
+    assert not press(state, Key.ENTER).left
+    state = planned(state, "conversation", plan(checkpoint(1), "conversation"))
+    assert not press(state, Key.ENTER).left
+    assert press(shown(state), Key.ENTER).outcome is not None
+
+
+def test_before_the_list_was_drawn_keys_only_move_or_leave(checkpoint: Make) -> None:
+    for state in (opening(), opened(opening(), [checkpoint(1), checkpoint(2)])):
+        assert presses(state, Key.ENTER, "x", Click(0)) == state
+        assert press(state, Key.ESCAPE).left
+    assert press(opened(opening(), []), Key.ENTER).left is False
+
+
+def test_a_plan_that_comes_late_for_another_prompt_is_dropped(checkpoint: Make, plan: MakePlan) -> None:
+    state = presses(start([checkpoint(1), checkpoint(2)]), Key.ENTER, Key.ESCAPE, Key.UP, Key.ENTER)
+    assert planned(state, "both", plan(checkpoint(2))) == state
+    assert wanted(state) == (checkpoint(1), "both")
+
+
+def test_a_plan_that_would_be_refused_is_not_taken(checkpoint: Make, plan: MakePlan) -> None:
+    state = looked(press(start([checkpoint(1)]), Key.ENTER), plan, refused="a.py changed since")
+    assert press(state, Key.ENTER) == state
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({}, ""),
+        ({"files": ()}, "no file to restore"),
+        ({"files": (FileVerdict("a", "skip", "lost"),)}, "no file can be restored"),
+        ({"removed_messages": 0}, "no message to remove"),
+        ({"removed_messages": 0, "files": ()}, "no file to restore, no message to remove"),
+    ],
+)
+def test_why_a_choice_is_hidden_is_said(checkpoint: Make, plan: MakePlan, more: dict[str, object], why: str) -> None:
+    assert hidden(plan(checkpoint(1), **more)) == why
 
 
 def test_a_long_plan_scrolls_and_another_choice_starts_at_its_top(checkpoint: Make, plan: MakePlan) -> None:
@@ -293,7 +357,7 @@ def test_no_key_ever_raises_and_the_window_always_holds_the_selection(
             state = measured(state, key)
         else:
             state = press(state, key)
-        state = given_what_it_wants(state, outcome)
+        state = shown(given_what_it_wants(state, outcome))
         assert state.width >= 1
         assert state.height >= 1
         assert 0 <= state.selected <= max(len(state.matches) - 1, 0)
@@ -302,6 +366,7 @@ def test_no_key_ever_raises_and_the_window_always_holds_the_selection(
         assert list(state.matches) == sorted(set(state.matches))
         if state.confirm:
             assert 0 <= state.confirm.chosen < len(state.confirm.choices)
+            assert 0 < state.choice_page <= len(state.confirm.choices)
             assert 0 <= state.confirm.scroll <= max(state.confirm.length - state.plan_page, 0)
         assert state.outcome is None or state.left
 

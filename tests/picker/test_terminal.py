@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ import pyte
 import pytest
 
 from sessions import SessionStore, assistant_message
+from sessions.cli.app import run
 from sessions.picker.text import width
 
 if TYPE_CHECKING:
@@ -111,10 +113,14 @@ def test_filter_navigate_confirm(terminal: Callable[..., Terminal]) -> None:
     user.press("\x1b[A\x1b[A")
     user.shows("❯ 32")
     user.press("\r")
-    user.shows("Rewind to before prompt 32: fix the login bug", "❯ code and conversation", "more lines, PgDn")
+    user.shows(
+        "Rewind to before prompt 32: fix the login bug", "❯ code and conversation", "30 files", "more lines below"
+    )
     user.press("\x1b[6~\x1b[6~\x1b[6~")
-    user.shows("src/file_29.py")
-    user.press("\x1b[B\r")
+    user.shows("src/file_29.py", "more lines above")
+    user.press("\x1b[B")
+    user.shows("❯ conversation", "src/file_0.py")
+    user.press("\r")
     assert "chosen: (32, 'conversation')" in user.end()
 
 
@@ -140,6 +146,8 @@ def test_a_mouse_click_enters_that_row(terminal: Callable[..., Terminal]) -> Non
     shown = user.shows("Rewind to before prompt 36:", "  code").splitlines()
     line = next(at for at, text in enumerate(shown, 1) if text == "  code")
     user.press(f"\x1b[<0;4;{line}M\x1b[<0;4;{line}m")
+    user.shows("❯ code", "src/file_0.py")
+    user.press("\r")
     assert "chosen: (36, 'code')" in user.end()
 
 
@@ -159,7 +167,7 @@ def test_a_resized_terminal_keeps_the_selection_in_sight(terminal: Callable[...,
 @pytest.mark.parametrize("columns", [40, 80, 120])
 def test_columns_stand_and_nothing_hostile_is_sent(terminal: Callable[..., Terminal], columns: int) -> None:
     user = terminal(columns, 24)
-    shown = user.shows("❯ 40", r"\x1b[31mred\x07").splitlines()
+    shown = user.shows("❯ 40", r"\x1b[31mred\x07", "Esc leave").splitlines()
     rows = [text for text in shown if " +12 -3" in text]
     assert len(rows) == 18
     assert all(text.endswith("+12 -3") for text in rows)
@@ -168,6 +176,53 @@ def test_columns_stand_and_nothing_hostile_is_sent(terminal: Callable[..., Termi
     written = user.end()
     assert "\x1b[31mred" not in written
     assert not {"\u202e", "\x07"} & set(written)
+
+
+SLOW = HOST.replace(
+    "def plan_rewind(self, to, *, scope, **options):",
+    """def plan_rewind(self, to, *, scope, **options):
+        while not os.path.exists(sys.argv[1]):
+            time.sleep(0.05)""",
+).replace("import sys", "import os, sys, time")
+
+
+@pytest.mark.parametrize("early", ["\r", "\r\r\r", "\x1b[<0;4;4M\x1b[<0;4;4m" * 2])
+def test_keys_typed_before_the_confirm_screen_was_drawn_do_not_act_on_it(
+    terminal: Callable[..., Terminal], tmp_path: Path, early: str
+) -> None:
+    user = terminal(arguments=["-c", SLOW, str(tmp_path / "go on")])
+    user.shows("❯ 40")
+    user.press("\r")
+    user.shows("Rewind to before prompt 40", "planning …")
+    user.press(early)
+    user.press("\x1b[A")
+    (tmp_path / "go on").touch()
+    user.shows("❯ code and conversation", "30 files")
+    user.press("\x03")
+    assert "chosen: None" in user.end()
+
+
+def test_ctrl_c_leaves_while_a_plan_is_made(terminal: Callable[..., Terminal], tmp_path: Path) -> None:
+    user = terminal(arguments=["-c", SLOW, str(tmp_path / "go on")])
+    user.shows("❯ 40")
+    user.press("\r")
+    user.shows("planning …")
+    user.press("\x03")
+    assert "chosen: None" in user.end()
+
+
+@pytest.mark.parametrize(("columns", "lines"), [(10, 3), (20, 6), (40, 8)])
+def test_in_a_tiny_terminal_the_chosen_choice_is_in_sight(
+    terminal: Callable[..., Terminal], columns: int, lines: int
+) -> None:
+    user = terminal(columns, lines)
+    user.shows("❯ 40")
+    user.press("\r")
+    for choice in ("code and", "conversa", "code", "cancel"):
+        user.shows(f"❯ {choice}"[:columns].rstrip() if columns > 10 else f"❯ {choice}"[:9].rstrip())
+        user.press("\x1b[B")
+    user.press("\r")
+    assert "chosen: None" in user.end()
 
 
 @pytest.fixture
@@ -203,7 +258,7 @@ def test_rewind_without_a_target_opens_the_picker_and_does_what_was_chosen(
     user = terminal(arguments=command(real, "rewind", real[2]))
     user.shows("❯ 2", "make it two", "2 prompts")
     user.press("\r")
-    user.shows("conversation loses 2 messages", "restore      number.txt  +1 -1")
+    user.shows("conversation loses 2 messages", "restore      number.txt  +1 -1", "1 file")
     user.press("\r")
     written = user.end()
     assert user.exit_code == 0
@@ -257,6 +312,64 @@ def test_a_rewind_to_a_target_shows_the_plan_and_asks(
     user.end()
     assert user.exit_code == exit_code
     assert (real[1] / "number.txt").read_text() == left
+
+
+def test_ctrl_c_in_the_demo_exits_130(terminal: Callable[..., Terminal], tmp_path: Path) -> None:
+    user = terminal(arguments=["-m", "sessions", "demo", "--dir", str(tmp_path / "demo")])
+    user.shows("4 prompts", "❯ 4")
+    user.press("\x03")
+    user.end()
+    assert user.exit_code == 130
+
+
+@pytest.mark.parametrize(("moves", "commands"), [("\x1b[H", 3), ("\x1b[A\x1b[A", 4), ("", 5)])
+def test_the_commands_the_demo_prints_after_a_choice_work(
+    terminal: Callable[..., Terminal], tmp_path: Path, moves: str, commands: int
+) -> None:
+    user = terminal(columns=400, arguments=["-m", "sessions", "demo", "--dir", str(tmp_path / "demo")])
+    user.shows("4 prompts", "❯ 4")
+    user.press(moves + "\r")
+    user.shows("❯ code and conversation")
+    user.press("\r")
+    printed = user.end().split("To go on by hand")[1].splitlines()[1:]
+    words = [[*shlex.split(line.strip())] for line in printed if line.strip()]
+    assert len(words) == commands
+    for each in words:
+        given = each[next(at for at, word in enumerate(each) if word in {"checkpoints", "rewind", "undo"}) :]
+        needs = ["--yes"] * (given[0] == "undo") + ["--dry-run"] * (given[0] == "rewind" and "--to" in given)
+        if given[0] != "rewind" or needs:
+            assert run([*given, *needs]) == 0, given
+
+
+def test_a_dry_run_in_the_picker_says_so_and_changes_nothing(
+    terminal: Callable[..., Terminal], real: tuple[Path, Path, str]
+) -> None:
+    before = snapshot(real[0], real[1])
+    user = terminal(arguments=command(real, "rewind", real[2], "--dry-run"))
+    user.shows("Rewind (dry run)", "❯ 2")
+    user.press("\r")
+    user.shows("dry run · 1 file", "Enter print it")
+    user.press("\r")
+    assert " loses 2 messages; the prompt" in user.end().rpartition("1049l")[2]
+    assert user.exit_code == 0
+    assert snapshot(real[0], real[1]) == before
+
+
+def test_a_refused_plan_in_the_picker_says_why_and_enter_changes_nothing(
+    terminal: Callable[..., Terminal], real: tuple[Path, Path, str]
+) -> None:
+    (real[1] / "number.txt").write_text("mine\n")
+    user = terminal(arguments=command(real, "rewind", real[2], "--on-conflict", "refuse"))
+    user.shows("❯ 2")
+    user.press("\r")
+    user.shows("refused · 1 file: 1 conflict", "refused: 1 file")
+    user.press("\r")
+    user.press("\x1b[B")
+    user.shows("❯ conversation", "loses 2 messages")
+    user.press("\x03")
+    user.end()
+    assert user.exit_code == 130
+    assert (real[1] / "number.txt").read_text() == "mine\n"
 
 
 def test_the_demo_opens_the_picker_on_a_terminal(terminal: Callable[..., Terminal], tmp_path: Path) -> None:

@@ -91,10 +91,12 @@ def test_a_plan_that_no_longer_holds_is_refused_and_nothing_changes(worked, chan
     worked.session.rewind(worked.session.plan_rewind(2))
 
 
-def test_a_plan_of_code_alone_does_not_mind_messages(worked):
+def test_a_plan_of_code_alone_is_stale_too_when_messages_came(worked):
     plan = worked.session.plan_rewind(2, scope="code")
     worked.session.append(assistant_message("more"))
-    worked.session.rewind(plan)
+    with pytest.raises(StaleError, match="transcript"):
+        worked.session.rewind(plan)
+    worked.session.rewind(2, scope="code")
     assert set(worked.files) == {"f"}
 
 

@@ -1,0 +1,151 @@
+"""How plans and reports read: what went wrong first, everything said once, and in the right tense."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from sessions.picker import text, words
+from sessions.rewind.plan import Checkpoint, Conflict, FileVerdict, Gap, Plan, Report
+
+Make = Callable[..., Checkpoint]
+MakePlan = Callable[..., Plan]
+
+
+def report(*files: FileVerdict, **more: Any) -> Report:
+    values: dict[str, Any] = {"conflicts": (), "gaps": (), "partial": any(file.action == "skip" for file in files)}
+    return Report("r1", None, "s1", "", 4, files, **(values | more))
+
+
+def said(lines: list[text.Line]) -> list[str]:
+    return [text.plain(line).rstrip() for line in lines]
+
+
+@pytest.fixture
+def of(checkpoint: Make, plan: MakePlan) -> Callable[..., list[str]]:
+    def plan_of(*files: FileVerdict, undo: bool = False, cells: int | None = None, **more: object) -> list[str]:
+        return said(words.plan_lines(plan(checkpoint(1), files=files, **more), undo=undo, cells=cells))
+
+    return plan_of
+
+
+CONFLICT = FileVerdict("m.txt", "restore", "conflict", "agent", note="changed since")
+
+
+def test_what_went_wrong_comes_first_and_is_counted(of: Callable[..., list[str]]) -> None:
+    lines = of(
+        FileVerdict("a.txt", "restore"),
+        FileVerdict("b.txt", "unchanged"),
+        FileVerdict("k.txt", "restore", "unverified"),
+        FileVerdict("l.txt", "skip", "lost"),
+        CONFLICT,
+        conflicts=(Conflict("m.txt", "changed since", "agent"),),
+    )
+    assert lines[0] == "5 files: 1 conflict, 1 cannot be restored, 1 unverified"
+    assert [line.split()[-1] for line in lines if ".txt" in line][3:] == ["a.txt", "then"]
+    assert [word for line in lines for word in line.split() if word.endswith(".txt")] == [
+        "m.txt", "l.txt", "k.txt", "a.txt", "b.txt",
+    ]  # fmt: skip
+
+
+def test_a_plan_without_trouble_is_not_counted(of: Callable[..., list[str]]) -> None:
+    assert of(FileVerdict("a.txt", "restore"))[0].startswith("conversation loses")
+
+
+def test_a_refused_plan_says_so_first(of: Callable[..., list[str]]) -> None:
+    assert of(CONFLICT, refused="m.txt changed \x1b")[0] == r"refused: m.txt changed \x1b"
+
+
+@pytest.mark.parametrize(
+    ("file", "conflict", "why"),
+    [
+        (FileVerdict("f", "skip", "outside", note="it lies outside the session's directories"), None,
+         "cannot be restored: it lies outside the directories of this session"),
+        (FileVerdict("f", "skip", "lost", note="its snapshot is gone"), None,
+         "cannot be restored: what it was is no longer stored"),
+        (FileVerdict("f", "skip", "over_limit", note="it was 9 bytes, too large to be captured"), None,
+         "cannot be restored: it was 9 bytes, too large to be captured"),
+        (FileVerdict("f", "skip", "over_limit"), None, "cannot be restored: it was too big to be captured"),
+        (FileVerdict("f", "restore", "unverified", note="nobody recorded what the agent left"), None,
+         "nobody recorded what the agent left; undo brings back what is there now"),
+        (FileVerdict("f", "restore", "conflict", "agent", note="changed since"), Conflict("f", "changed since", "agent"),
+         "changed since the agent's edit; undo brings that back"),
+        (FileVerdict("f", "restore", "conflict", "sub-7", note="deleted since"), Conflict("f", "deleted since", "sub-7"),
+         "deleted since the edit by sub-7; undo brings that back"),
+        (FileVerdict("f", "delete", "conflict", "rewind", note="changed since"), Conflict("f", "changed since", "rewind"),
+         "changed since the rewind; undo brings that back"),
+        (FileVerdict("f", "skip", "conflict", "agent", note="kept: changed since"), Conflict("f", "changed since", "agent"),
+         "changed since the agent's edit; it is kept"),
+        (FileVerdict("f", "skip", "conflict", "agent", note="a directory stands in its way and cannot be kept whole"),
+         Conflict("f", "replaced by a directory since", "agent"),
+         "replaced by a directory since the agent's edit; a directory stands in its way and cannot be kept whole"),
+        (FileVerdict("f", "skip", None, note="not empty: it stays"), None, "not empty: it stays"),
+    ],
+)  # fmt: skip
+def test_a_reason_is_said_once(
+    of: Callable[..., list[str]], file: FileVerdict, conflict: Conflict | None, why: str
+) -> None:
+    lines = of(file, conflicts=(conflict,) if conflict else ())
+    assert lines[-1].split("  f", 1)[1].strip() == why
+
+
+def test_a_report_speaks_of_the_past() -> None:
+    lines = said(words.report_lines(report(FileVerdict("f", "restore", "unverified"))))
+    assert lines[-1].endswith("nobody recorded what the agent left; undo brings back what was there")
+    kept = FileVerdict("f", "skip", "conflict", note="kept: changed since")
+    lines = said(words.report_lines(report(kept, conflicts=(Conflict("f", "changed since"),))))
+    assert lines[-1].endswith("changed since the agent's edit; kept")
+
+
+@pytest.mark.parametrize(
+    ("files", "more", "head"),
+    [
+        ([FileVerdict("f", "skip", "lost")], {}, "rewound: 4 messages removed; not everything could be put back"),
+        ([FileVerdict("f", "skip", "conflict", note="kept: changed since")], {},
+         "rewound: 4 messages removed; 1 file kept as asked"),
+        ([FileVerdict("f", "skip", "conflict", note="kept: changed since"), FileVerdict("g", "skip", "lost")], {},
+         "rewound: 4 messages removed; not everything could be put back"),
+        ([FileVerdict("f", "skip", "conflict", note="edited while the rewind ran: left alone")], {},
+         "rewound: 4 messages removed; not everything could be put back"),
+        ([FileVerdict("f", "restore")], {"partial": True}, "rewound: 4 messages removed; not everything could be put back"),
+        ([FileVerdict("f", "restore")], {}, "rewound: 4 messages removed"),
+    ],
+)  # fmt: skip
+def test_what_the_user_chose_to_keep_did_not_fail(files: list[FileVerdict], more: dict[str, Any], head: str) -> None:
+    assert said(words.report_lines(report(*files, **more)))[0] == head
+
+
+def test_an_undo_says_what_the_rewind_did(of: Callable[..., list[str]]) -> None:
+    files = (FileVerdict("a", "delete"), FileVerdict("b", "recreate"), FileVerdict("c", "unchanged"))
+    assert [line.split("  ")[-1] for line in of(*files, undo=True)[-3:]] == [
+        "the rewind recreated it", "the rewind deleted it", "is so already",
+    ]  # fmt: skip
+    lines = said(words.report_lines(report(*files), "undone"))
+    assert [line.split("  ")[-1] for line in lines[-3:]] == [
+        "the rewind had recreated it", "the rewind had deleted it", "was so already",
+    ]  # fmt: skip
+    assert said(words.report_lines(report(*files), "redone"))[-3].endswith("did not exist then")
+
+
+def test_gaps_are_said_once_and_single_files_bring_only_their_own(of: Callable[..., list[str]]) -> None:
+    gaps = (Gap("shell", (), "m1"), Gap("shell", (), "m2"), Gap("git", (".git/x",), "m2"), Gap("shell", ("f",), "m2"))
+    file = FileVerdict("f", "restore")
+    assert of(file, gaps=gaps)[-3:] == ["  shell commands", "  edits inside .git: .git/x", "  shell commands: f"]
+    assert of(file, gaps=gaps, paths=("./f",))[-2:] == ["not captured, so it stays as it is", "  shell commands: f"]
+
+
+def test_a_long_name_has_a_line_of_its_own_and_a_long_reason_hangs_in_its_column(of: Callable[..., list[str]]) -> None:
+    lines = of(
+        FileVerdict("short.txt", "skip", "outside"),
+        FileVerdict("a/" + "very/" * 12 + "long.txt", "restore", insertions=1),
+        cells=72,
+    )
+    assert lines[3:5] == [
+        "  leave alone  short.txt      cannot be restored: it lies outside the",
+        "                              directories of this session",
+    ]
+    assert all(text.width(line) <= 72 for line in lines)
+    assert lines[-1].strip() == "+1"
+    assert lines[-1].index("+1") == lines[3].index("short.txt") + len("short.txt") + 2
