@@ -46,7 +46,8 @@ def lines(texts: Iterable[Line], *, error_stream: bool = False) -> None:
     coloured = stream.isatty() and not os.environ.get("NO_COLOR")
     for line in texts:
         shown = "".join(_styled(style, part) for style, part in line) if coloured else plain(line).rstrip()
-        click.echo(shown, file=stream, color=coloured)
+        stream.write(shown + "\n")
+    stream.flush()
 
 
 def text(said: str, *, error_stream: bool = False) -> None:

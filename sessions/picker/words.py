@@ -210,7 +210,11 @@ def _conversation(scope: Scope, removed: int) -> Line:
 
 def _conversation_after_undo(plan: Plan) -> Line:
     stays = plan.scope == "code" or plan.paths is not None
-    return (("strong", "conversation"), ("", " stays as it is" if stays else " gets back what the rewind removed"))
+    if stays:
+        return (("strong", "conversation"), ("", " stays as it is"))
+    came = plan.removed_messages
+    loses = f" loses {count(came, 'message')} that came since, and" if came else ""
+    return (("strong", "conversation"), ("", f"{loses} gets back what the rewind removed"))
 
 
 @dataclass(frozen=True, slots=True)
