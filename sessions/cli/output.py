@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 import sys
+import termios
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -109,11 +110,13 @@ def warn_gaps(gaps: Iterable[Gap]) -> None:
 
 
 def ask(question: str, *, error_stream: bool = False) -> None:
-    """Ask for a yes.
+    """Ask for a yes; what was typed before the question stood there is no answer to it.
 
     Raises:
         click.Abort: The answer was another one, or none.
     """
+    with suppress(termios.error, OSError, ValueError):
+        termios.tcflush(sys.stdin, termios.TCIFLUSH)
     click.confirm(question, default=False, abort=True, err=error_stream)
 
 

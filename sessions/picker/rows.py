@@ -26,7 +26,6 @@ _KEYS_LIST = ("↑↓ PgUp PgDn Home End choose · Enter look · type to filter 
 _KEYS_CONFIRM = ("↑↓ choose · Enter do it · PgUp PgDn scroll the plan · Esc back", "Enter do it · Esc back")
 _KEYS_DRY = ("↑↓ choose · Enter print it · PgUp PgDn scroll the plan · Esc back", "Enter print it · Esc back")
 _KEYS_STUCK = ("↑↓ choose · PgUp PgDn scroll · Esc back", "Esc back")
-_UNCOMPACTS = "a compaction goes with it: the model sees the messages in front of it again"
 _EMPTY = "This session has no prompts to go back to."
 
 
@@ -68,10 +67,7 @@ def plan_lines(state: PickerState) -> list[Line]:
         return list(wrap((("warn", "cannot rewind: "), ("", visible(confirm.failure, keep=""))), cells, indent=4))
     if confirm.plan is None:
         return []
-    lines = words.plan_lines(confirm.plan, cells=cells, counted=False)
-    if confirm.uncompacts and confirm.plan.scope != "code":
-        return [*wrap((("", _UNCOMPACTS),), cells), *lines]
-    return lines
+    return words.plan_lines(confirm.plan, cells=cells, counted=False, uncompacts=confirm.uncompacts)
 
 
 def _list_screen(state: PickerState, now: datetime) -> list[Line]:
