@@ -93,7 +93,7 @@ def command(  # noqa: PLR0917 - the options of a rewind
             return
         if not (yes or picking):
             reporting.confirm(plan, "Rewind?", as_json=as_json)
-        with reporting.interruptible(session, "rewind"):
+        with reporting.interruptible(session, "rewind", add_dirs=add_dirs):
             report = session.rewind(plan)
         with output.after("the rewind was done"):
             reporting.show_report(

@@ -153,8 +153,7 @@ def report_lines(
 ) -> list[Line]:
     """Return what was done: ``did`` (``rewound``, ``undone``, ``redone``), each file, gaps, tasks, notes."""
     messages = f": {count(report.removed_messages, 'message')} removed" if report.removed_messages else ""
-    what = f"{did}{messages}{_partly(report)}" if report.rewind_id is not None else "nothing had to be changed"
-    head: list[Line] = [(("strong", what),), *_counts(report.files)]
+    head: list[Line] = [(("strong", f"{did}{messages}{_partly(report)}"),), *_counts(report.files)]
     return [
         *_wrapped(head, cells),
         *_files(report, _Tense(_DONE, undo=did == "undone"), "files", cells),

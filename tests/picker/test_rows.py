@@ -35,7 +35,7 @@ def start(checkpoints: list[Checkpoint], title: str = "") -> PickerState:
 
 
 def drawn(state: PickerState, now: datetime) -> list[str]:
-    return [text.plain(line) for line in rows.screen(state, now)]
+    return [text.plain(line) for line in rows.screen(state, now, rows.plan_lines(state))]
 
 
 def looked(state: PickerState, make_plan: MakePlan, **more: object) -> PickerState:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -135,11 +134,6 @@ def test_an_undo_says_what_comes_back_and_what_it_costs(of: Callable[..., list[s
     assert of(undo=True, removed_messages=1)[0] == (
         "conversation loses 1 message that came since, and gets back what the rewind removed"
     )
-
-
-def test_a_report_of_nothing_says_so() -> None:
-    nothing = replace(report(FileVerdict("a", "unchanged")), rewind_id=None)
-    assert said(words.report_lines(nothing))[0] == "nothing had to be changed"
 
 
 def test_gaps_are_said_once_and_single_files_bring_only_their_own(of: Callable[..., list[str]]) -> None:
