@@ -502,7 +502,8 @@ class Session:
         if set(os.listdir(self._journal.sidecar)) - {"lock"}:
             with self._log.locked():
                 outcome = self._engine.recover()
-                self._payloads.sweep()
+                with contextlib.suppress(OSError):  # leftovers are no reason to keep anybody out
+                    self._payloads.sweep()
             if outcome is not None:
                 self._notes.append(Finding("unfinished_rewind", f"rewind {outcome.record.rewind}", _recovered(outcome)))
         self._writer.sweep()

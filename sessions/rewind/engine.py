@@ -109,7 +109,8 @@ class Engine:
         """
         record = self._journal.pending()
         outcome = self._settle(record) if record is not None else None
-        self._journal.sweep()
+        with contextlib.suppress(OSError):  # leftovers are no reason to keep anybody out
+            self._journal.sweep()
         return outcome
 
     def _settle(self, record: Record) -> Outcome:
