@@ -122,7 +122,7 @@ def plain(line: Line) -> str:
 
 def _take(fragments: list[Fragment], room: int) -> tuple[Line, list[Fragment]]:
     text = plain(tuple(fragments))
-    if width(text) <= room:
+    if len(text) <= 4 * room and width(text) <= room:
         return tuple(fragments), []
     head = _prefix(text, room) or text[:1]
     end, space = len(head), head.rfind(" ")
