@@ -277,8 +277,13 @@ class SessionStore:
         A crash meanwhile leaves the whole session, or leftovers that ``check`` removes and no list shows.
 
         Raises:
+            AmbiguousError: Two projects have a session of that id; nothing was removed.
             LockedError: Somebody writes it; nothing was removed.
+            IncompleteError: The session is gone, but not all that belonged to it; ``check`` removes the rest.
         """
+        twins = [path for path in self._transcripts() if _id_of(path) == reference]
+        if len(twins) > 1:
+            raise AmbiguousError("session", reference, [str(path) for path in twins])
         transcript = self.find(reference)
         session = self._open_at(transcript, read_only=False)
         sidecar = paths.sidecar(transcript)
@@ -286,7 +291,10 @@ class SessionStore:
             files.rewrite(sidecar / _DELETED, lambda _fd: None)
             os.unlink(transcript)
             files.sync_directory(transcript.parent)
-            shutil.rmtree(sidecar, ignore_errors=True)
+            try:
+                shutil.rmtree(sidecar)
+            except OSError as error:
+                raise IncompleteError(f"the session is gone, some of its snapshots are not: {error}") from error
         return session.id
 
     def recover(self) -> builtins.list[Checked]:
@@ -309,8 +317,11 @@ class SessionStore:
         for mark in sorted((self.root / "projects").glob(f"**/*.ckpt/{_DELETED}")):
             transcript = mark.parent.with_name(mark.parent.name.removesuffix(".ckpt") + ".jsonl")
             if not transcript.exists():
-                shutil.rmtree(mark.parent, ignore_errors=True)
-                yield Checked(_id_of(transcript), (), ("its deletion was finished",))
+                try:
+                    shutil.rmtree(mark.parent)
+                    yield Checked(_id_of(transcript), (), ("its deletion was finished",))
+                except OSError as error:
+                    yield Checked(_id_of(transcript), (Finding("not_deleted", str(error), "left as it is"),))
 
     def _check(self, transcript: Path) -> Checked:
         session_id = _id_of(transcript)

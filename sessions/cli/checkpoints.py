@@ -19,8 +19,8 @@ def command(reference: str, *, as_json: bool) -> None:
     """
     store = options.store()
     with store.open(options.find(store, reference), read_only=True) as session:
-        output.Findings().warn(session)
         found = session.checkpoints()
+        output.Findings().warn(session)  # now: what was read for the checkpoints is not read again
     if as_json:
         output.structured([render.checkpoint_json(each) for each in found])
         return

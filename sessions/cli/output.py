@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 import sys
+import termios
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -46,7 +47,8 @@ def lines(texts: Iterable[Line], *, error_stream: bool = False) -> None:
     coloured = stream.isatty() and not os.environ.get("NO_COLOR")
     for line in texts:
         shown = "".join(_styled(style, part) for style, part in line) if coloured else plain(line).rstrip()
-        click.echo(shown, file=stream, color=coloured)
+        stream.write(shown + "\n")
+    stream.flush()
 
 
 def text(said: str, *, error_stream: bool = False) -> None:
@@ -108,11 +110,13 @@ def warn_gaps(gaps: Iterable[Gap]) -> None:
 
 
 def ask(question: str, *, error_stream: bool = False) -> None:
-    """Ask for a yes.
+    """Ask for a yes; what was typed before the question stood there is no answer to it.
 
     Raises:
         click.Abort: The answer was another one, or none.
     """
+    with suppress(termios.error, OSError, ValueError):
+        termios.tcflush(sys.stdin, termios.TCIFLUSH)
     click.confirm(question, default=False, abort=True, err=error_stream)
 
 

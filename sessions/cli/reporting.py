@@ -55,7 +55,7 @@ def confirm(plan: Plan, question: str, *, as_json: bool, undo: bool = False) -> 
 
 
 @contextmanager
-def interruptible(session: Session, what: str) -> Iterator[None]:
+def interruptible(session: Session, what: str, *, add_dirs: Sequence[str]) -> Iterator[None]:
     """Carry out a rewind or an undo in this; Ctrl-C that comes when it is committed waits until it is done.
 
     Raises:
@@ -67,7 +67,7 @@ def interruptible(session: Session, what: str) -> Iterator[None]:
     except KeyboardInterrupt:
         if session.rewinds() == before:
             raise
-        undo = output.command("undo", session.id)
+        undo = output.command("undo", session.id, *output.add_dir_words(add_dirs))
         raise output.TooLateError(f"the {what} was done before Ctrl-C could stop it; see {undo!r}") from None
 
 
@@ -86,9 +86,8 @@ def show_report(report: Report, plan: Plan, did: str, *, as_json: bool, asked: b
         return
     report = in_our_words(report, plan, add_dirs=add_dirs)
     output.lines(words.report_lines(report, did, with_gaps=False, cells=output.wrapping()))
-    if report.rewind_id is not None:
-        again = ("undo", report.session_id, *(("--redo",) if did == "undone" else ()))
-        output.lines([(("dim", "to take this back: "), ("", output.command(*again, *output.add_dir_words(add_dirs))))])
+    again = ("undo", report.session_id, *(("--redo",) if did == "undone" else ()))
+    output.lines([(("dim", "to take this back: "), ("", output.command(*again, *output.add_dir_words(add_dirs))))])
     if report.prompt:
         _show_prompt(report.prompt)
 

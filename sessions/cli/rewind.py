@@ -80,11 +80,12 @@ def command(  # noqa: PLR0917 - the options of a rewind
         raise click.UsageError(_NO_TARGET)
     options.require_answer(yes=yes, dry_run=dry_run)
     with store.open(session_id, read_only=dry_run, add_dirs=add_dirs) as session:
-        findings.warn(session)
         asked: _Asked = {"on_conflict": on_conflict, "on_running": on_running, "paths": files or None}
         if picking:
             plan = _picked(session, wanted, asked, dry_run=dry_run)
+            findings.warn(session)
         else:
+            findings.warn(session)
             target = to if to is not None else _last(session, last or 1)
             plan = session.plan_rewind(target, scope=wanted or "both", **asked)
         if dry_run:
@@ -92,7 +93,7 @@ def command(  # noqa: PLR0917 - the options of a rewind
             return
         if not (yes or picking):
             reporting.confirm(plan, "Rewind?", as_json=as_json)
-        with reporting.interruptible(session, "rewind"):
+        with reporting.interruptible(session, "rewind", add_dirs=add_dirs):
             report = session.rewind(plan)
         with output.after("the rewind was done"):
             reporting.show_report(

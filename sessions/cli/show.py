@@ -22,5 +22,4 @@ def command(reference: str, *, history: bool, as_json: bool) -> None:
             return
         from sessions.cli.messages import message_lines  # noqa: PLC0415 - JSON needs no pydantic models
 
-        for message in messages:
-            output.lines(message_lines(message))
+        output.lines(line for message in messages for line in message_lines(message))

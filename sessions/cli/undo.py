@@ -53,7 +53,7 @@ def command(
         if not yes:
             question = "Redo the rewind?" if redo else "Undo the rewind?"
             reporting.confirm(plan, question, as_json=as_json, undo=not redo)
-        with reporting.interruptible(session, "redo" if redo else "undo"):
+        with reporting.interruptible(session, "redo" if redo else "undo", add_dirs=add_dirs):
             report = session.redo_rewind(plan) if redo else session.undo_rewind(plan)
         with output.after(f"the {'redo' if redo else 'undo'} was done"):
             did = "redone" if redo else "undone"

@@ -127,13 +127,24 @@ class _Screen(UIControl):
         self._read = read
         self._plan = plan
         self._working = False
+        self._lines: tuple[object, object, int, list[Line]] = (None, None, 0, [])
 
     def create_content(self, width: int, height: int) -> UIContent:
         self.state = resize(self.state, width, height)
-        self.state = measured(self.state, len(rows.plan_lines(self.state)))
-        lines = rows.screen(self.state, clock.now())
+        plan = self._plan_lines()
+        self.state = measured(self.state, len(plan))
+        lines = rows.screen(self.state, clock.now(), plan)
         drawn = [_styled(line) for line in lines] + [[] for _ in range(height - len(lines))]
         return UIContent(drawn.__getitem__, len(drawn), cursor_position=Point(0, 0), show_cursor=False)
+
+    def _plan_lines(self) -> list[Line]:
+        """Return the lines of the plan that is shown; a key that only scrolls does not make them again."""
+        confirm = self.state.confirm
+        plan, failure = (confirm.plan, confirm.failure) if confirm is not None else (None, None)
+        known = self._lines
+        if not (known[0] is plan and known[1] is failure and known[2] == self.state.width):
+            self._lines = (plan, failure, self.state.width, rows.plan_lines(self.state))
+        return self._lines[3]
 
     def is_focusable(self) -> bool:
         return True

@@ -26,22 +26,23 @@ _KEYS_LIST = ("↑↓ PgUp PgDn Home End choose · Enter look · type to filter 
 _KEYS_CONFIRM = ("↑↓ choose · Enter do it · PgUp PgDn scroll the plan · Esc back", "Enter do it · Esc back")
 _KEYS_DRY = ("↑↓ choose · Enter print it · PgUp PgDn scroll the plan · Esc back", "Enter print it · Esc back")
 _KEYS_STUCK = ("↑↓ choose · PgUp PgDn scroll · Esc back", "Esc back")
-_UNCOMPACTS = "a compaction goes with it: the model sees the messages in front of it again"
 _EMPTY = "This session has no prompts to go back to."
 
 
-def screen(state: PickerState, now: datetime) -> list[Line]:
+def screen(state: PickerState, now: datetime, plan: Sequence[Line] = ()) -> list[Line]:
     """Return the lines to draw, at most ``state.height``, each at most ``state.width`` cells.
 
-    ``now`` is what relative times are relative to. For the confirm screen ``state`` has to be measured
-    (:func:`plan_lines`, then ``state.measured``).
+    Args:
+        state: For the confirm screen it has to be measured (``state.measured``).
+        now: What relative times are relative to.
+        plan: What :func:`plan_lines` returns for ``state``.
     """
     if state.reading:
         lines = [_title(state, ""), *([()] if state.roomy else []), (("dim", "reading the session …"),)]
     elif not state.checkpoints:
         lines = [_title(state, ""), (), (("", _EMPTY),), (("dim", "Press any key to leave."),)]
     elif state.confirm:
-        lines = _confirm_screen(state, state.confirm)
+        lines = _confirm_screen(state, state.confirm, plan)
     else:
         lines = _list_screen(state, now)
     return [_fit(line, state.width) for line in lines[: state.height]]
@@ -68,10 +69,7 @@ def plan_lines(state: PickerState) -> list[Line]:
         return list(wrap((("warn", "cannot rewind: "), ("", visible(confirm.failure, keep=""))), cells, indent=4))
     if confirm.plan is None:
         return []
-    lines = words.plan_lines(confirm.plan, cells=cells, counted=False)
-    if confirm.uncompacts and confirm.plan.scope != "code":
-        return [*wrap((("", _UNCOMPACTS),), cells), *lines]
-    return lines
+    return words.plan_lines(confirm.plan, cells=cells, counted=False, uncompacts=confirm.uncompacts)
 
 
 def _list_screen(state: PickerState, now: datetime) -> list[Line]:
@@ -148,9 +146,8 @@ def _touched(files: Sequence[TouchedFile]) -> Iterator[str]:
         yield f"and {len(files) - _NAMED} more"
 
 
-def _confirm_screen(state: PickerState, confirm: Confirm) -> list[Line]:
-    lines = plan_lines(state)
-    body = lines[confirm.scroll : confirm.scroll + state.plan_page]
+def _confirm_screen(state: PickerState, confirm: Confirm, lines: Sequence[Line]) -> list[Line]:
+    body = list(lines[confirm.scroll : confirm.scroll + state.plan_page])
     more = _more(confirm.scroll, len(lines) - confirm.scroll - len(body))
     first = _first_choice(state, confirm)
     choices = [_choice(confirm, at) for at in range(first, first + state.choice_page)]

@@ -27,6 +27,7 @@ _JOINERS = "\u200c\u200d"  # part of how Persian, Indic scripts and emoji are wr
 _SHAPERS = re.compile("[\u200c\u200d\ufe0e\ufe0f]|(?<=[\u231a-\U0001faff])[\U0001f3fb-\U0001f3ff]")
 _WHITE = re.compile(r"[ \t\r\n\f\v\u00a0\u3000]+")
 _PLAIN = re.compile(r"[ -~]*")
+_NARROW = re.compile("[ -\u02ff…]*")  # what can be counted without a look at each character
 _COMBINING = frozenset({"Mn", "Me", "Mc", "Cf", "Cc", "Cs"})
 _WIDE = frozenset({"W", "F"})
 _JAMO = (range(0x1160, 0x1200), range(0xD7B0, 0xD800))  # vowels and finals: they join the syllable before them
@@ -56,7 +57,10 @@ def one_line(text: str, cells: int) -> str:
     width, and columns have to stand. The cost depends on ``cells``, not on the length of ``text``.
     """
     head = text[: 8 * cells + 64]
-    line = visible(_SHAPERS.sub("", _WHITE.sub(" ", head).strip()), keep="")
+    if _PLAIN.fullmatch(head):
+        line = " ".join(head.split())
+    else:
+        line = visible(_SHAPERS.sub("", _WHITE.sub(" ", head).strip()), keep="")
     return clip(line if len(head) == len(text) else line + ELLIPSIS, cells)
 
 
@@ -70,7 +74,7 @@ def escape(char: str) -> str:
 
 def width(text: str) -> int:
     """Return how many cells ``text`` fills; for text that :func:`visible` or :func:`one_line` returned."""
-    return len(text) if _PLAIN.fullmatch(text) else sum(map(_char_width, text))
+    return len(text) if _NARROW.fullmatch(text) else sum(map(_char_width, text))
 
 
 def clip(text: str, cells: int) -> str:
@@ -118,7 +122,7 @@ def plain(line: Line) -> str:
 
 def _take(fragments: list[Fragment], room: int) -> tuple[Line, list[Fragment]]:
     text = plain(tuple(fragments))
-    if width(text) <= room:
+    if len(text) <= 4 * room and width(text) <= room:
         return tuple(fragments), []
     head = _prefix(text, room) or text[:1]
     end, space = len(head), head.rfind(" ")
@@ -139,6 +143,8 @@ def _slice(fragments: list[Fragment], start: int, end: int | None) -> Line:
 
 
 def _prefix(text: str, cells: int) -> str:
+    if len(text) > cells and _NARROW.fullmatch(text, 0, cells + 1):
+        return text[:cells]
     used = 0
     for at, char in enumerate(text):
         used += _char_width(char)

@@ -42,6 +42,7 @@ _WHY_SKIPPED = {
     "unreadable": "cannot be restored: it could not be read",
 }
 _NOTE_SAYS_MORE = frozenset({"over_limit", "unreadable"})
+_UNCOMPACTS = "a compaction goes with it: the model sees the messages in front of it again"
 _NOBODY_KNOWS = "nobody recorded what the agent left"
 
 _GAPS = {
@@ -101,6 +102,8 @@ def changed_lines(insertions: int | None, deletions: int | None) -> Line:
 
 def counted_files(files: Sequence[FileVerdict]) -> Line:
     """Return ``12 files: 4 conflicts, 1 cannot be restored``; without what there is none of."""
+    if not files:
+        return (("", "files stay as they are"),)
     kinds = [trouble(file) for file in files]
     conflicts, lost, unverified = (kinds.count(kind) for kind in ("conflict", "lost", "unverified"))
     said = [
@@ -119,12 +122,15 @@ def trouble(file: FileVerdict) -> Literal["conflict", "lost", "unverified", ""]:
     return "lost" if file.reason is not None else ""
 
 
-def plan_lines(plan: Plan, *, undo: bool = False, counted: bool = True, cells: int | None = None) -> list[Line]:
+def plan_lines(
+    plan: Plan, *, undo: bool = False, counted: bool = True, uncompacts: bool = False, cells: int | None = None
+) -> list[Line]:
     """Return what ``plan`` would do: what stands in its way first, the conversation, each file with why, gaps, tasks.
 
     Args:
         undo: The plan takes a rewind back.
         counted: With a first line that counts the files there is something to know of.
+        uncompacts: A compaction goes with the conversation.
         cells: Lines are wrapped to this width; None wraps none.
     """
     tense = _Tense(_WILL, undo=undo)
@@ -132,6 +138,7 @@ def plan_lines(plan: Plan, *, undo: bool = False, counted: bool = True, cells: i
         *(((("warn", "refused: "), ("", visible(plan.refused, keep=""))),) if plan.refused is not None else ()),
         *(_counts(plan.files) if counted else ()),
         _conversation_after_undo(plan) if undo else _conversation(plan.scope, plan.removed_messages),
+        *(((("", _UNCOMPACTS),),) if uncompacts and plan.scope != "code" else ()),
     ]
     title = "files the agent touched" if plan.scope != "conversation" else ""
     return [
@@ -210,7 +217,11 @@ def _conversation(scope: Scope, removed: int) -> Line:
 
 def _conversation_after_undo(plan: Plan) -> Line:
     stays = plan.scope == "code" or plan.paths is not None
-    return (("strong", "conversation"), ("", " stays as it is" if stays else " gets back what the rewind removed"))
+    if stays:
+        return (("strong", "conversation"), ("", " stays as it is"))
+    came = plan.removed_messages
+    loses = f" loses {count(came, 'message')} that came since, and" if came else ""
+    return (("strong", "conversation"), ("", f"{loses} gets back what the rewind removed"))
 
 
 @dataclass(frozen=True, slots=True)

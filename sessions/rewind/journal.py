@@ -149,7 +149,7 @@ def record_from(data: Mapping[str, object]) -> Record:
         return Record(
             **cast("dict[str, str]", texts),
             changes=tuple(
-                Change(cast("str", each["path"]), image_from(each["before"]), image_from(each["after"]))
+                Change(_path(each["path"]), image_from(each["before"]), image_from(each["after"]))
                 for each in cast("list[dict[str, dict[str, object]]]", data["changes"])
             ),
             cut=_cut_from(data["cut"]),
@@ -160,6 +160,12 @@ def record_from(data: Mapping[str, object]) -> Record:
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a transaction: {error!r}") from error
+
+
+def _path(value: object) -> str:
+    if not isinstance(value, str) or "\0" in value:
+        raise ValueError("a path is none")
+    return value
 
 
 def _cut_from(data: object) -> Cut | None:

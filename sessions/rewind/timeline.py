@@ -131,6 +131,8 @@ class Timeline:
                 self._fold(cast("Mapping[str, object]", record))
             except (ValueError, TypeError, KeyError, AttributeError):
                 self.damaged += 1
+                if isinstance(record, Mapping):  # it is whole, so somebody was told of it
+                    self.missing.append(self.next_seq - 1)
 
     def turn_of(self, message_id: str) -> TurnRecord | None:
         """Return the live turn whose prompt has that id, also a detached one."""
@@ -261,7 +263,8 @@ class Timeline:
 
     def _redo(self, seq: int, record: Mapping[str, object]) -> None:
         name = _str(record["rewind"])
-        self._set_step(name, "done", record)
+        undone_by = f"undo {self._set_step(name, 'done', record).record}"
+        self.touches = [touch for touch in self.touches if touch.by != undone_by]
         own = self._stash.pop(f"own {name}", None)
         if name in self._spans:
             self._remove(name)

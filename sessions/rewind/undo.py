@@ -54,12 +54,12 @@ class _Came:
     """What was appended to the transcript since the transaction.
 
     Attributes:
-        inside: Whether messages stand among what the transaction itself put there: an undo that removed a new turn was
-            redone.
+        inside: Lines of turns that stand among what the transaction itself put there and not among what it removed: an
+            undo that removed a new turn was redone.
         lines: The lines behind, each with whether it belongs to a turn.
     """
 
-    inside: bool = False
+    inside: tuple[bytes, ...] = ()
     lines: tuple[tuple[bytes, bool], ...] = ()
 
     @property
@@ -266,17 +266,20 @@ class Undoer:
         if not self._is_as_left(cut):
             raise ConflictError("the transcript was rewritten by another program since; nothing was changed")
         appended = cut.keep + (cut.tail.size or 0)
-        inside = reversal.kind == "undo" and any(
-            of_a_turn for _, of_a_turn in reader.lines_since(self._path, cut.keep, appended)
-        )
-        return _Came(inside, tuple(reader.lines_since(self._path, appended)))
+        inside: list[bytes] = []
+        if reversal.kind == "undo":
+            inside = [line for line, of_a_turn in reader.lines_since(self._path, cut.keep, appended) if of_a_turn]
+        if inside:
+            comes_back = set(b"".join(self._payloads.chunks(cut.tails[0])).split(b"\n"))
+            inside = [line for line in inside if line.removesuffix(b"\n") not in comes_back]
+        return _Came(tuple(inside), tuple(reader.lines_since(self._path, appended)))
 
     def _removed(self, reversal: Reversal, came: _Came) -> int:
         """Return how many messages leave the conversation."""
         if reversal.record.cut is None:
             return 0
         again = reversal.record.removed_messages if reversal.kind == "redo" else 0
-        return again + (came.messages if reversal.on_conflict != "keep" else 0)
+        return again + (came.messages + len(came.inside) if reversal.on_conflict != "keep" else 0)
 
     def _objection(self, reversal: Reversal, plan: Plan, came: _Came) -> str | None:
         if reversal.on_conflict != "refuse":
@@ -298,9 +301,7 @@ class Undoer:
             raise DataError("what the rewind removed from the transcript is damaged or gone; nothing was changed")
         removed = cut.removed.size or 0
         stage = str(self._journal.sidecar / cut.removed.file)
-        lines = list(came.lines)
-        if reversal.on_conflict == "keep" and came.inside:
-            lines = reader.lines_since(self._path, cut.keep)
+        lines = [*((line, True) for line in came.inside), *came.lines]
         since = b"".join(line for line, of_a_turn in lines if not of_a_turn or reversal.on_conflict == "keep")
         parts: list[Part] = [(stage, cut.removed.offset, removed)]
         if since:

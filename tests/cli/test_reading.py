@@ -115,6 +115,24 @@ def test_transcripts_that_cannot_be_read_are_warned_about(cli: Cli, kept: Any) -
     assert cli("list", "--json").json[0]["id"] == kept.id
 
 
+def test_many_lines_are_written_with_one_flush(monkeypatch: pytest.MonkeyPatch) -> None:
+    import io
+    import sys
+
+    from sessions.cli import output
+
+    class Counted(io.StringIO):
+        flushes = 0
+
+        def flush(self) -> None:
+            self.flushes += 1
+
+    stream = Counted()
+    monkeypatch.setattr(sys, "stdout", stream)
+    output.lines((("", f"line {n}"),) for n in range(1000))
+    assert (stream.getvalue().count("\n"), stream.flushes) == (1000, 1)
+
+
 @pytest.mark.parametrize(
     ("raw", "printed"),
     [

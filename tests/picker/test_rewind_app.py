@@ -15,13 +15,15 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output.vt100 import Vt100_Output
 
 from sessions.errors import DataError
-from sessions.picker import pick_rewind
+from sessions.picker import pick_rewind, rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from prompt_toolkit.input.base import PipeInput
 
+    from sessions.picker.state import PickerState
+    from sessions.picker.text import Line
     from sessions.rewind.plan import Checkpoint, Plan, Scope
 
 UP, DOWN, HOME, END, PAGE_UP = "\x1b[A", "\x1b[B", "\x1b[H", "\x1b[F", "\x1b[5~"
@@ -243,6 +245,21 @@ def test_a_refused_plan_says_why_and_enter_does_nothing(
     chosen, written = pick(session, ENTER + LOOK + ENTER + LOOK + CTRL_C)
     assert chosen is None
     assert "refused: a.py changed since" in last_screen(written)
+
+
+def test_scrolling_a_long_plan_does_not_make_its_lines_again(
+    session: FakeSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[object] = []
+    lines = rows.plan_lines
+
+    def counted(state: PickerState) -> list[Line]:
+        made.append(state.confirm.plan if state.confirm else None)
+        return lines(state)
+
+    monkeypatch.setattr(rows, "plan_lines", counted)
+    pick(session, ENTER + LOOK + "\x1b[6~" + LOOK + "\x1b[6~" + LOOK + "\x1b[5~" + LOOK + CTRL_C)
+    assert sum(plan is not None for plan in made) == 1
 
 
 def test_a_dry_run_says_so_on_both_screens(session: FakeSession) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessions.picker import rows, text
@@ -35,7 +35,7 @@ def start(checkpoints: list[Checkpoint], title: str = "") -> PickerState:
 
 
 def drawn(state: PickerState, now: datetime) -> list[str]:
-    return [text.plain(line) for line in rows.screen(state, now)]
+    return [text.plain(line) for line in rows.screen(state, now, rows.plan_lines(state))]
 
 
 def looked(state: PickerState, make_plan: MakePlan, **more: object) -> PickerState:
@@ -200,6 +200,7 @@ def test_a_click_finds_what_is_drawn_there(checkpoint: Make, plan: MakePlan, now
     assert found == [(word, Click(row)) for row, word in enumerate(words[: state.choice_page])]
 
 
+@settings(deadline=None)
 @given(
     prompts=st.lists(st.text(st.characters(), max_size=60), max_size=12),
     paths=st.lists(st.text(st.characters(), min_size=1, max_size=40), max_size=6),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessions.picker.confirm import Choice, hidden
@@ -345,6 +345,7 @@ KEYS = st.one_of(
 )
 
 
+@settings(deadline=None)
 @given(st.integers(0, 40), st.lists(KEYS, max_size=40), st.sampled_from(["fine", "nothing", "fails"]))
 def test_no_key_ever_raises_and_the_window_always_holds_the_selection(
     count: int, keys: list[Press | tuple[int, int] | int], outcome: str

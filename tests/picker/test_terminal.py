@@ -314,6 +314,28 @@ def test_a_rewind_to_a_target_shows_the_plan_and_asks(
     assert (real[1] / "number.txt").read_text() == left
 
 
+def test_an_answer_typed_before_the_question_is_none(
+    terminal: Callable[..., Terminal], real: tuple[Path, Path, str], tmp_path: Path
+) -> None:
+    waiting = (
+        "import os, sys, time\nfrom sessions.cli import reporting\nfrom sessions.cli.app import run\n"
+        "show = reporting.words.plan_lines\n"
+        "def slow(*given, **more):\n    print('planning')\n"
+        f"    while not os.path.exists({str(tmp_path / 'go on')!r}): time.sleep(0.05)\n    return show(*given, **more)\n"
+        "reporting.words.plan_lines = slow\nsys.exit(run(sys.argv[1:]))\n"
+    )
+    user = terminal(arguments=["-c", waiting, *command(real, "rewind", real[2], "--to", "2")[2:]])
+    user.shows("planning")
+    user.press("y\r")
+    user.shows("y")
+    (tmp_path / "go on").touch()
+    user.shows("Rewind? [y/N]:")
+    user.press("\r")
+    user.end()
+    assert user.exit_code == 130
+    assert (real[1] / "number.txt").read_text() == "two\n"
+
+
 def test_ctrl_c_in_the_demo_exits_130(terminal: Callable[..., Terminal], tmp_path: Path) -> None:
     user = terminal(arguments=["-m", "sessions", "demo", "--dir", str(tmp_path / "demo")])
     user.shows("4 prompts", "❯ 4")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessions.picker import text
@@ -32,6 +32,7 @@ def test_what_a_terminal_must_not_get_is_spelled_out_and_words_stay(given_text: 
     assert text.visible(given_text) == shown
 
 
+@settings(deadline=None)
 @given(ANY_TEXT)
 def test_visible_text_can_always_be_encoded_and_holds_no_control(any_text: str) -> None:
     shown = text.visible(any_text)
@@ -39,6 +40,7 @@ def test_visible_text_can_always_be_encoded_and_holds_no_control(any_text: str) 
     assert not any(unicodedata.category(char) in {"Cc", "Cs"} for char in shown.replace("\n", "").replace("\t", ""))
 
 
+@settings(deadline=None)
 @given(ANY_TEXT, st.integers(0, 60))
 def test_one_line_is_one_line_and_fits(any_text: str, cells: int) -> None:
     line = text.one_line(any_text, cells)
@@ -46,12 +48,14 @@ def test_one_line_is_one_line_and_fits(any_text: str, cells: int) -> None:
     assert not any(unicodedata.category(char) in {"Cc", "Cs", "Zl", "Zp"} for char in line)
 
 
+@settings(deadline=None)
 @given(ANY_TEXT, st.integers(1, 60))
 def test_padding_fills_to_exactly_the_width(any_text: str, cells: int) -> None:
     line = text.one_line(any_text, 200)
     assert text.width(text.pad(line, cells)) == text.width(text.pad_start(line, cells)) == cells
 
 
+@settings(deadline=None)
 @given(st.lists(ANY_TEXT, max_size=4), st.integers(1, 40), st.integers(0, 6))
 def test_wrapping_loses_nothing_but_spaces_and_stays_within_the_width(
     parts: list[str], cells: int, indent: int

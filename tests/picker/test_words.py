@@ -129,6 +129,13 @@ def test_an_undo_says_what_the_rewind_did(of: Callable[..., list[str]]) -> None:
     assert said(words.report_lines(report(*files), "redone"))[-3].endswith("did not exist then")
 
 
+def test_an_undo_says_what_comes_back_and_what_it_costs(of: Callable[..., list[str]]) -> None:
+    assert of(undo=True, removed_messages=0)[0] == "conversation gets back what the rewind removed"
+    assert of(undo=True, removed_messages=1)[0] == (
+        "conversation loses 1 message that came since, and gets back what the rewind removed"
+    )
+
+
 def test_gaps_are_said_once_and_single_files_bring_only_their_own(of: Callable[..., list[str]]) -> None:
     gaps = (Gap("shell", (), "m1"), Gap("shell", (), "m2"), Gap("git", (".git/x",), "m2"), Gap("shell", ("f",), "m2"))
     file = FileVerdict("f", "restore")
