@@ -23,7 +23,7 @@ def count_changes(before: bytes, after: bytes) -> tuple[int, int] | None:
     """
     if is_binary(before) or is_binary(after):
         return None
-    old, new = _trim(before.split(b"\n"), after.split(b"\n"))
+    old, new = _trim(_lines(before), _lines(after))
     common_old, common_new = _shared(old, new), _shared(new, old)
     edits = _distance(common_old, common_new)
     if edits is None:
@@ -32,11 +32,14 @@ def count_changes(before: bytes, after: bytes) -> tuple[int, int] | None:
     return len(new) - kept, len(old) - kept
 
 
+def _lines(content: bytes) -> list[bytes]:
+    """Split at newlines; a last line without one is another line than the same with one."""
+    *lines, unended = content.split(b"\n")
+    return [*lines, unended + b"\n"] if unended else lines
+
+
 def _trim(old: list[bytes], new: list[bytes]) -> tuple[list[bytes], list[bytes]]:
-    """Drop the lines both begin and end with; a last line without a newline counts only when it is not empty."""
-    for side in (old, new):
-        if side and not side[-1]:
-            side.pop()
+    """Drop the lines both begin and end with."""
     head = 0
     shorter = min(len(old), len(new))
     while head < shorter and old[head] == new[head]:

@@ -53,8 +53,8 @@ def resolve(to: Reference, prompts: Sequence[Prompt], timeline: Timeline, scope:
     exact = next((place for place, prompt in enumerate(prompts) if prompt.id == wanted), None)
     if exact is None and detached is not None:
         return Target(wanted, None, None, detached.order)
-    if exact is None and wanted.isdecimal() and len(wanted) < 10 and 1 <= int(wanted) <= len(prompts):
-        exact = int(wanted) - 1
+    if exact is None and (place := _place_of(wanted)) in range(len(prompts)):
+        exact = place
     matching = [place for place, prompt in enumerate(prompts) if exact is None and prompt.id.startswith(wanted)]
     if exact is None and len(matching) == 1:
         exact = matching[0]
@@ -63,6 +63,11 @@ def resolve(to: Reference, prompts: Sequence[Prompt], timeline: Timeline, scope:
     if matching:
         raise AmbiguousError("checkpoint", wanted, [prompts[place].id for place in matching])
     raise NotFoundError("checkpoint", wanted, hint=_how_many(len(prompts)))
+
+
+def _place_of(index: str) -> int | None:
+    """Return the list position an index means, written as a number; None where it is none."""
+    return int(index) - 1 if index.isascii() and index.isdecimal() and len(index) < 10 else None
 
 
 def _visible(place: int, prompts: Sequence[Prompt], places: Places) -> Target:
