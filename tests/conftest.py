@@ -6,8 +6,12 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from sessions import SessionStore
+
+settings.register_profile("repeatable", derandomize=True, deadline=None)  # a busy machine is no reason to fail
+settings.load_profile("repeatable")
 
 
 @pytest.fixture
