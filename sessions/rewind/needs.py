@@ -16,6 +16,9 @@ from sessions.rewind.states import Content, Image, same
 from sessions.rewind.timeline import Order, Timeline, Touch
 from sessions.transcript.outline import ForeignSnapshot, Prompt
 
+_BETWEEN = -1
+"""Of a place that no record of its own gave, in front of the record with that ``seq``."""
+
 
 class Places:
     """Where the prompts of a transcript stand on its timeline.
@@ -39,7 +42,7 @@ class Places:
                 self._orders[place] = own.order
                 self._last_seq[place] = max(last.get(own.turn, 0), own.order[0])
             else:
-                self._orders[place] = (next_seq, -1, place, -1)
+                self._orders[place] = (next_seq, _BETWEEN, place, -1)
 
     def of_prompt(self, place: int) -> Order:
         """Return the place in front of all that the prompt at list position ``place`` (from 0) led to."""
@@ -49,10 +52,11 @@ class Places:
         """Return the place of another agent's touch, the ``number``-th of the transcript."""
         place = max(bisect_right(self._offsets, snapshot.offset) - 1, 0)
         if not self._orders:
-            return (0, -1, 0, number)
-        if place in self._last_seq:
-            return (self._last_seq[place], 1, place, number)
-        return (self._orders[place][0], -1, place, number)
+            return (0, _BETWEEN, 0, number)
+        seq, fine, among, _ = self._orders[place]
+        if fine == _BETWEEN:
+            return (seq, _BETWEEN, among, number)
+        return (self._last_seq[place], 1, place, number)
 
 
 @dataclass(frozen=True, slots=True)

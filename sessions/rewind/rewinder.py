@@ -196,7 +196,7 @@ class Rewinder:
             "from": list(target.order) if plan.scope == "both" else None,
             "at": at,
         }
-        adopted = self._adopted(target) if plan.scope == "conversation" else ()
+        adopted = self._adopted(target, plan.scope)
         changes = tuple(plan.basis.files.changes)
         draft = Record(
             id=name,
@@ -215,29 +215,25 @@ class Rewinder:
         )
         return draft, splice
 
-    def _adopted(self, target: Target) -> tuple[dict[str, object], ...]:
-        """Return records that keep on the timeline what else leaves with the removed lines.
+    def _adopted(self, target: Target, scope: Scope) -> tuple[dict[str, object], ...]:
+        """Return records that give every visible prompt without a turn of its own its place on the timeline, for good.
 
-        Else a prompt without a turn of its own, and another agent's snapshots in its messages, would be gone for a
-        later rewind of the code alone.
+        Else that place, in front of the next recorded prompt, would move when that prompt leaves, or when a rewind of
+        the code alone adds its writes. With the conversation the snapshots in another agent's messages leave too: they
+        are recorded for a later rewind of the code alone.
         """
-        assert target.index is not None
-        outline, timeline = self.outline(deep=True), self._log.read()
-        prompts = outline.prompts[target.index - 1 :]
-        recorded = {turn.message_id for turn in timeline.turns.values()}
-        offsets = [prompt.offset for prompt in prompts]
-        behind = [each for each in outline.snapshots if each.offset >= offsets[0]]
-        touched: dict[str, dict[str, Touch]] = {}
-        places = Places(outline.prompts, timeline)
-        for snapshot, touch in self._foreign.touches(behind, places, since=target.order):
-            prompt = prompts[bisect_right(offsets, snapshot.offset) - 1]
-            touched.setdefault(prompt.id, {}).setdefault(touch.path, touch)
+        prompts, timeline = self.outline(deep=False).prompts, self._log.read()
+        recorded = timeline.first_turns()
+        if all(prompt.id in recorded for prompt in prompts):
+            return ()
+        places = Places(prompts, timeline)
+        touched = self._leaving(target, places) if scope == "conversation" else {}
         records: list[dict[str, object]] = []
         number = timeline.next_turn
         for place, prompt in enumerate(prompts):
             if prompt.id in recorded:
                 continue
-            order = list(places.of_prompt(target.index - 1 + place))
+            order = list(places.of_prompt(place))
             records.append({"kind": "turn", "turn": number, "message_id": prompt.id, "run_id": None, "order": order})
             records.extend(
                 {"kind": "before", "turn": number, "edit": 0, "path": touch.path, "by": touch.by}
@@ -247,6 +243,18 @@ class Rewinder:
             )
             number += 1
         return tuple(records)
+
+    def _leaving(self, target: Target, places: Places) -> dict[str, dict[str, Touch]]:
+        """Return by prompt and path the first touch another agent recorded in each turn from the target on."""
+        assert target.prompt is not None
+        outline = self.outline(deep=True)
+        offsets = [prompt.offset for prompt in outline.prompts]
+        behind = [each for each in outline.snapshots if each.offset >= target.prompt.offset]
+        touched: dict[str, dict[str, Touch]] = {}
+        for snapshot, touch in self._foreign.touches(behind, places, since=target.order):
+            prompt = outline.prompts[bisect_right(offsets, snapshot.offset) - 1]
+            touched.setdefault(prompt.id, {}).setdefault(touch.path, touch)
+        return touched
 
     def _report(self, plan: Plan, outcome: Outcome, session: object) -> Report:
         left = {self._shown(path) for path in outcome.left}

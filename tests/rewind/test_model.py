@@ -18,7 +18,7 @@ from agent import Agent, make, tree
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from sessions import ConflictError, NothingToUndoError, assistant_message
+from sessions import ConflictError, NothingToUndoError, assistant_message, user_message
 
 FILES = st.sampled_from(["a", "b", "d/x", "d/e/y", "n/z"])
 TOP = st.sampled_from(["a", "b", "c"])
@@ -102,11 +102,13 @@ class Model(RuleBasedStateMachine):
         self._appended()
 
     @precondition(lambda self: self.lines)
-    @rule(what=st.sampled_from(["say", "compact", "title", "restart"]), title=TITLES)
+    @rule(what=st.sampled_from(["say", "ask", "compact", "title", "restart"]), title=TITLES)
     def go_on(self, what: str, title: str) -> None:
         match what:
             case "say":
                 self._say()
+            case "ask":
+                self._ask()
             case "compact":
                 self._compact()
             case "title":
@@ -117,6 +119,14 @@ class Model(RuleBasedStateMachine):
 
     def _say(self) -> None:
         self.agent.session.append(assistant_message("hm"))
+        self._appended()
+
+    def _ask(self) -> None:
+        """A host that appends a prompt without opening a turn."""
+        self.time += 1
+        asked = self.agent.session.append(user_message(f"prompt {self.time}"))
+        self.places[asked] = self.time
+        self.prompts.append(asked)
         self._appended()
 
     def _write(self, path: str, content: bytes, mode: int) -> None:
@@ -319,20 +329,22 @@ class Model(RuleBasedStateMachine):
         """Whether nothing stands in the way: no turn and no message since, no file that is neither side of the step."""
         if any(self.places[each] > step.time for each in [*self.prompts, *self.removed]):
             return False
-        left = step.transcripts[1 if step.done else 0]
-        if step.scope != "code" and _messages(self.lines[len(left) :]):
+        if _messages(self.lines[len(step.transcripts[1 if step.done else 0]) :]):
             return False
         return all(self.files.get(path) in states for path, states in step.files.items())
 
     def _turn_round(self, step: Step) -> None:
         side = 0 if step.done else 1
+        # What already is as it must be is not touched, and so is no part of the way back either.
+        step.files = {path: states for path, states in step.files.items() if self.files.get(path) != states[side]}
         self._set({path: states[side] for path, states in step.files.items()})
-        if step.scope != "code":
-            left = step.transcripts[1 - side]
-            since = self.lines[len(left) :]
+        if step.scope == "code":
+            step.transcripts = (self.lines, self.lines)
+        else:
+            found, since = self.lines, self.lines[len(step.transcripts[1 - side]) :]
             self.lines = step.transcripts[side] + since
             self.prompts = list(step.prompts[side])
-            step.transcripts = (self.lines, left) if side == 0 else (left, self.lines)
+            step.transcripts = (self.lines, found) if side == 0 else (found, self.lines)
             if step.scope == "conversation":
                 gone = step.prompts[0][len(step.prompts[1]) :]
                 self.removed = {each: why for each, why in self.removed.items() if each not in gone}
