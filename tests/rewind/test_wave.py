@@ -231,11 +231,11 @@ def test_turns_of_ours_behind_its_turns_are_in_the_right_order(wave):
             wave.ids[number] = turn.message_id
             table[number + 1] = contents(wave.project)
     last = table.pop(6)
-    for target in table:
+    for target, row in table.items():
         for scope in ("both", "code"):
             with wave.open() as session:
                 session.rewind(target, scope=scope)
-                assert contents(wave.project) == table[target], (target, scope)
+                assert contents(wave.project) == row, (target, scope)
                 session.undo_rewind()
                 assert contents(wave.project) == last
 
@@ -272,10 +272,10 @@ def test_its_turns_behind_ours_are_in_the_right_order_too(wave):
     wave.ids[4] = turn.message_id
     wave.turn("five", {"f": "f5", "five": "5"})
     last = contents(wave.project)
-    for target in table:
+    for target, row in table.items():
         with wave.open() as session:
             session.rewind(target)
-            assert contents(wave.project) == table[target], target
+            assert contents(wave.project) == row, target
             session.undo_rewind()
             assert contents(wave.project) == last
 
