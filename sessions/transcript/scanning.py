@@ -90,10 +90,14 @@ class Scan:
                 self._pass_compact(entry, offset)
             return
         self._last_compact = None
-        if turns.is_prompt(entry) and (name := entry.id) is not None:
-            self.in_view.add(name)
-            if name not in self.prompts:
-                self.prompts[name] = prompt_of(entry, offset, end)
+        if turns.is_prompt(entry):
+            self.pass_prompt(prompt_of(entry, offset, end))
+
+    def pass_prompt(self, prompt: Prompt) -> None:
+        """Take in a prompt in a file where nothing is hidden."""
+        self._last_compact = None
+        self.in_view.add(prompt.id)
+        self.prompts.setdefault(prompt.id, prompt)
 
     def pass_over(self) -> None:
         """Take in that an assistant message without a summary was passed over."""
@@ -242,6 +246,28 @@ def prompt_of(entry: Entry, offset: int, end: int) -> Prompt:
     )
 
 
+def _plain_prompt(line: bytes, offset: int) -> Prompt | None:
+    """Return a note on a prompt of the usual shape, one text and nothing else; None for any other line.
+
+    It says what `prompt_of` says; it only takes fewer steps, and prompts are most of what a pass has to parse.
+    """
+    if b'"role":"user"' not in line[:200]:
+        return None
+    try:
+        data = codec.loads(line)
+    except ValueError:
+        return None
+    if not isinstance(data, dict) or len(data) != 4 or data.get("role") != "user":
+        return None
+    timestamp, name, said = data.get("timestamp"), data.get("id"), data.get("blocks")
+    block = said[0] if isinstance(said, list) and len(said) == 1 else None
+    text = block.get("content") if isinstance(block, dict) and len(block) == 2 and block.get("type") == "text" else None
+    if not (isinstance(timestamp, str) and isinstance(name, str) and isinstance(text, str)):
+        return None
+    end = offset + len(line)
+    return Prompt(name, offset, end, timestamp, text[:PREVIEW_CHARACTERS], len(text) > PREVIEW_CHARACTERS)
+
+
 def opaque_finding(raw: bytes, offset: int) -> Finding:
     """Return what there is to say about a line that cannot be read."""
     what = "is all NUL bytes" if not raw.strip(b"\0") else "cannot be read"
@@ -325,6 +351,11 @@ class Follower:
                 if passed:
                     found.pass_over()
                     passed = False
+                if line[-1] == 10 and (plain := _plain_prompt(line, offset)) is not None:
+                    found.pass_prompt(plain)
+                    offset += len(line)
+                    last = line
+                    continue
                 entry = codec.decode(line[:-1] if line[-1] == 10 else line)
                 if line[-1] != 10:  # an unended line is looked at whole, now and when it has grown
                     if entry.kind is Kind.OPAQUE:

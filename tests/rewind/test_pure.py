@@ -362,9 +362,9 @@ def _fewest(before: bytes, after: bytes) -> tuple[int, int]:
     old, new = ([line for line in side if line != b"!"] for side in (old, new))
     row = [0] * (len(new) + 1)
     for line in old:
-        row = list(itertools.accumulate(
-            enumerate(new), lambda best, at: max(best, row[at[0] + 1], row[at[0]] + (line == at[1])), initial=0
-        ))  # fmt: skip
+        above, row = row, [0]
+        for place, other in enumerate(new):
+            row.append(max(row[place], above[place + 1], above[place] + (line == other)))
     return len(new) - row[-1], len(old) - row[-1]
 
 
