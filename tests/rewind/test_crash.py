@@ -4,15 +4,18 @@ A child process does the work and is killed; the parent opens the session, which
 and the transcript.
 """
 
+import contextlib
 import errno
 import itertools
 import os
+import shutil
 
 import pytest
+from agent import Agent, leftovers, make
 from scenario import Scenario
 from worst_moments import CALLS, CHANGES, counting, failing, killed_at
 
-from sessions import IncompleteError, SessionsError, SessionStore
+from sessions import IncompleteError, SessionsError, SessionStore, assistant_message
 
 PARTS = 4
 WHERE = ("first", "middle", "last")
@@ -198,16 +201,20 @@ def test_sigkill_during_the_recovery_is_recovered_from(small, work, where):
 @pytest.mark.parametrize("where", WHERE)
 @pytest.mark.parametrize("work", ["rewind", "undo"])
 def test_sigkill_while_everything_is_put_back_is_recovered_from(small, work, where):
-    """An error after the commit point, then a crash at every later call: all old (or, before the mark, all new)."""
+    """An error after the commit point, then a crash at every later call: all old; before the abort mark, all new."""
     failed_at = _sync_after_the_commit(small, work, where)
     seen = set()
+    begins, _ends = _sides(work)
     for later in itertools.count(failed_at + 1):
         small.prepare(work)
         if not killed_at(later, getattr(small, work), failed_at=failed_at):
             break
+        marked = any(name.startswith("abort-") for name in os.listdir(small.sidecar))
         small.recover()
-        seen.add(small.side())
-    assert _sides(work)[0] in seen
+        side = small.side()
+        assert side == begins or not marked
+        seen.add((side, marked))
+    assert (begins, True) in seen
     assert later > failed_at + 10
 
 
@@ -223,3 +230,82 @@ def _sync_after_the_commit(scenario, work: str, where: str) -> int:
         getattr(scenario, work)()
     syncs = [number for number, name in enumerate(calls, 1) if number > commit and name == "fsync"]
     return {"first": syncs[0], "middle": syncs[len(syncs) // 2], "last": syncs[-1]}[where]
+
+
+# -- while the agent works ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def at_work(memory_path):
+    """A session with one turn; ``work`` takes a second one, with edits of every kind."""
+    agent = Agent(memory_path / "now" / "root", memory_path / "now" / "project")
+    agent.project.mkdir(parents=True)
+    make(agent.project / "f", "f1")
+    make(agent.project / "gone", "gone1")
+    agent.turn("first")
+    agent.close()
+    agent.before = agent.files
+    agent.fixed = agent.transcript
+    shutil.copytree(memory_path / "now", memory_path / "before", symlinks=True)
+
+    def reset() -> None:
+        shutil.rmtree(memory_path / "now")
+        shutil.copytree(memory_path / "before", memory_path / "now", symlinks=True)
+
+    agent.reset = reset
+    return agent
+
+
+def _work(agent, session) -> None:
+    """Edit as a tool does: what could not be captured is not edited."""
+    with session.begin_turn("second") as turn:
+        for path, content in {"f": "f2", "made/deep/g": "g", "gone": None}.items():
+            with contextlib.suppress(OSError), turn.edit(path) as edit:
+                if edit.gap is None:
+                    make(agent.project / path, content)
+        session.append(assistant_message("done"))
+
+
+def test_sigkill_at_every_call_of_a_turn_leaves_it_revertible(at_work):
+    def work() -> None:
+        with SessionStore(at_work.root).open(at_work.session.id) as session:
+            _work(at_work, session)
+
+    seen = set()
+    for number in itertools.count(1):
+        at_work.reset()
+        if not killed_at(number, work):
+            break
+        with SessionStore(at_work.root).open(at_work.session.id) as session:
+            seen.add(count := len(session.checkpoints()))
+            if count == 2:
+                assert not session.rewind(2).partial
+            assert at_work.files == at_work.before, number
+            torn = at_work.transcript.removeprefix(at_work.fixed)
+            assert not torn or (count == 1 and b"\n" not in torn)
+            session.append(assistant_message("after the crash"))
+            assert at_work.transcript.startswith(at_work.fixed + b'{"timestamp"')
+            assert session.check() == []
+        assert leftovers(at_work.root) == []
+    assert number > 50
+    assert seen == {1, 2}
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=errno.errorcode.get)
+def test_an_error_at_every_call_of_a_turn_leaves_it_revertible(at_work, error):
+    for number in itertools.count(1):
+        at_work.reset()
+        with SessionStore(at_work.root).open(at_work.session.id) as session:
+            with failing(number, error) as calls, contextlib.suppress(OSError):
+                _work(at_work, session)
+            if len(calls) < number:
+                break
+            if len(session.checkpoints()) == 2:
+                session.close()
+                session = SessionStore(at_work.root).open(session.id)
+                session.rewind(2)
+            assert at_work.files == at_work.before, (number, calls[number - 1])
+            assert at_work.transcript == at_work.fixed
+            assert session.check() == []
+            session.close()
+    assert number > 50
