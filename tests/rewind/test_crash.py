@@ -198,7 +198,7 @@ def test_sigkill_during_the_recovery_is_recovered_from(small, work, where):
     assert second > 3
 
 
-@pytest.mark.parametrize("where", WHERE)
+@pytest.mark.parametrize("where", WHERE[1:])
 @pytest.mark.parametrize("work", ["rewind", "undo"])
 def test_sigkill_while_everything_is_put_back_is_recovered_from(small, work, where):
     """An error after the commit point, then a crash at every later call: all old; before the abort mark, all new."""
@@ -295,17 +295,18 @@ def test_sigkill_at_every_call_of_a_turn_leaves_it_revertible(at_work):
 def test_an_error_at_every_call_of_a_turn_leaves_it_revertible(at_work, error):
     for number in itertools.count(1):
         at_work.reset()
-        with SessionStore(at_work.root).open(at_work.session.id) as session:
-            with failing(number, error) as calls, contextlib.suppress(OSError):
-                _work(at_work, session)
-            if len(calls) < number:
-                break
+        with (
+            SessionStore(at_work.root).open(at_work.session.id) as session,
+            failing(number, error) as calls,
+            contextlib.suppress(OSError),
+        ):
+            _work(at_work, session)
+        if len(calls) < number:
+            break
+        with SessionStore(at_work.root).open(session.id) as session:
             if len(session.checkpoints()) == 2:
-                session.close()
-                session = SessionStore(at_work.root).open(session.id)
                 session.rewind(2)
             assert at_work.files == at_work.before, (number, calls[number - 1])
             assert at_work.transcript == at_work.fixed
             assert session.check() == []
-            session.close()
     assert number > 50
