@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from sessions import clock
 from sessions.errors import RequestError
-from sessions.rewind.edits import status_of
+from sessions.rewind.net import status_of
 from sessions.rewind.plan import Checkpoint, Gap, Status, TouchedFile
 from sessions.rewind.timeline import Timeline, Touch, TurnSummary
 from sessions.transcript import reader

@@ -8,22 +8,19 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass, field
 
 from sessions import files
 from sessions.errors import ConflictError
-from sessions.rewind.lines import count_changes, is_binary
 from sessions.rewind.log import CaptureLog
+from sessions.rewind.net import net
 from sessions.rewind.payloads import Payloads
-from sessions.rewind.plan import Status
 from sessions.rewind.states import Absent, Content, Directory, FileState, Image, Link, OverLimit, Unreadable, same
 from sessions.rewind.timeline import Timeline, Touch, TurnRecord
 from sessions.rewind.worktree import Identity, OutsideError, ReadFailedError, Worktree
 
 Record = dict[str, object]
-_COUNTED_BYTES = 2 << 20
 
 
 @dataclass(slots=True, eq=False)
@@ -34,6 +31,8 @@ class OpenEdit:
         paths: Identities whose state before is kept, as an ordered set.
         named: The paths the host named; what is below them at the end and was not there at the begin is new.
         gaps: ``(kind, path as given)`` of what could not be captured.
+        overlaps: Paths another edit was open for at the same time.
+        repositories: The ``.git`` of named directories: one that is gone at the end was not captured.
     """
 
     number: int
@@ -42,6 +41,7 @@ class OpenEdit:
     named: list[str] = field(default_factory=list)
     gaps: list[tuple[str, str]] = field(default_factory=list)
     overlaps: set[str] = field(default_factory=set)
+    repositories: list[str] = field(default_factory=list)
 
 
 class Recorder:
@@ -57,7 +57,6 @@ class Recorder:
         self._payloads = payloads
         self._worktree = worktree
         self._limit_bytes = limit_bytes
-        self._open: Counter[str] = Counter()
         self._edits: list[OpenEdit] = []
         self._numbers = 0
         self._last_number: int | None = None
@@ -114,13 +113,15 @@ class Recorder:
             records: list[Record] = []
             for path in edit.named:
                 self._found_later(timeline, turn, edit, path, records)
+            for path in edit.repositories:
+                if not os.path.lexists(path):
+                    self._refuse(turn, edit, "git", path, records)
             if records:
                 self._log.append(records, sync=False)
             after = [self._after(timeline, turn, edit, path) for path in edit.paths]
             if after:
                 self._log.append(after, sync=False)
             self._edits.remove(edit)  # what fails before is tried again at the end of the turn
-            self._open.subtract(edit.paths.keys())
 
     def gap(self, turn: TurnRecord, kind: str, paths: Iterable[str]) -> None:
         """Record that something was done that cannot be captured.
@@ -140,7 +141,6 @@ class Recorder:
         with self._log.locked() as timeline:
             if turn.turn not in timeline.turns:
                 self._edits.clear()
-                self._open.clear()
                 return
             for edit in list(self._edits):
                 self.end_edit(turn, edit)
@@ -148,7 +148,7 @@ class Recorder:
             if touches:
                 self._sync_afters(touches)
                 settled = [record for touch in touches if (record := self._settled(touch)) is not None]
-                self._log.append([*settled, {"kind": "end", "turn": turn.turn, **self._net(touches)}])
+                self._log.append([*settled, {"kind": "end", "turn": turn.turn, **net(touches, self._payloads)}])
 
     def _learn(self, timeline: Timeline) -> None:
         """Know the snapshots of earlier openings, so that equal content is kept once."""
@@ -175,15 +175,26 @@ class Recorder:
         edit.named.append(path)
         match state:
             case Directory():
-                for below in self._worktree.descend(path):
-                    if self._worktree.why_not(below) is None:
-                        self._capture(timeline, turn, edit, below, records)
+                self._name_all_below(timeline, turn, edit, path, records)
             case Link():
                 target = os.path.realpath(path)
                 if target != path:
                     self._name(timeline, turn, edit, target, records)
             case _:
                 pass
+
+    def _name_all_below(
+        self, timeline: Timeline, turn: TurnRecord, edit: OpenEdit, directory: str, records: list[Record]
+    ) -> None:
+        closed: list[str] = []
+        for below in self._worktree.descend(directory, closed=closed):
+            reason = self._worktree.why_not(below)
+            if reason is None:
+                self._capture(timeline, turn, edit, below, records)
+            elif reason == "git":
+                edit.repositories.append(below)
+        for below in closed:
+            self._refuse(turn, edit, "unreadable", below, records)
 
     def _capture(
         self, timeline: Timeline, turn: TurnRecord, edit: OpenEdit, path: str, records: list[Record]
@@ -243,12 +254,10 @@ class Recorder:
         return self._last_number
 
     def _note_overlaps(self, edit: OpenEdit) -> None:
-        for path in edit.paths:
-            if self._open[path]:
-                for other in (*self._edits, edit):
-                    if path in other.paths:
-                        other.overlaps.add(path)
-        self._open.update(edit.paths.keys())
+        for other in self._edits:
+            shared = other.paths.keys() & edit.paths.keys()
+            other.overlaps |= shared
+            edit.overlaps |= shared
 
     # -- after -----------------------------------------------------------------------------------------------------
 
@@ -278,7 +287,7 @@ class Recorder:
             "path": path,
             **image.to_record(),
             "identity": list(astuple(identity)) if identity else None,
-            "overlap": path in edit.overlaps,
+            "overlap": path in edit.overlaps and not isinstance(image.state, Directory),
         }
 
     def _keep_after(self, timeline: Timeline, turn: TurnRecord, path: str, image: Image) -> Image:
@@ -323,51 +332,6 @@ class Recorder:
             files_of_turn = {self._payloads.locate(payload).parent for payload in kept}
             for directory in sorted(files_of_turn):
                 files.sync_directory(directory)
-
-    # -- net -------------------------------------------------------------------------------------------------------
-
-    def _net(self, touches: Sequence[Touch]) -> Record:
-        listed: list[Record] = []
-        added: int | None = 0
-        removed: int | None = 0
-        for touch in touches:
-            status = status_of(touch)
-            if status is None:
-                continue
-            listed.append({"path": touch.path, "status": status})
-            changes = self._changes(touch)
-            if changes is None:
-                added = removed = None
-            elif added is not None and removed is not None:
-                added, removed = added + changes[0], removed + changes[1]
-        return {"files": listed, "insertions": added, "deletions": removed}
-
-    def _changes(self, touch: Touch) -> tuple[int, int] | None:
-        assert touch.after is not None
-        before, after = self._text(touch.before), self._text(touch.after)
-        if before is None or after is None:
-            return None
-        return (0, 0) if is_binary(before) or is_binary(after) else count_changes(before, after)
-
-    def _text(self, image: Image) -> bytes | None:
-        match image.state:
-            case Absent() | Directory() | Link():
-                return b""
-            case Content(size=size) if size <= _COUNTED_BYTES and self._payloads.exists(image):
-                return b"".join(self._payloads.chunks(image))
-            case _:
-                return None
-
-
-def status_of(touch: Touch) -> Status | None:
-    """Return what a touch did, net; None for nothing, for directories, and where the end is unknown."""
-    if touch.after is None or same(touch.before.state, touch.after.state):
-        return None
-    if isinstance(touch.before.state, Directory) or isinstance(touch.after.state, Directory):
-        return None
-    if isinstance(touch.before.state, Absent):
-        return "created"
-    return "deleted" if isinstance(touch.after.state, Absent) else "modified"
 
 
 def _gap_of(state: FileState) -> str | None:

@@ -125,12 +125,15 @@ class Planner:
     def _guard_whole(self, path: str, judged: dict[str, Judgement]) -> list[Change] | None:
         """Return the removals that empty a directory; None where something in it cannot be kept."""
         removals: list[Change] = []
-        for below in self._worktree.descend(path):
+        closed: list[str] = []
+        for below in self._worktree.descend(path, closed=closed):
             state, _ = self._worktree.examine(below)
             if isinstance(state, Unreadable) or self._worktree.why_not(below) is not None:
                 return None
             if below not in judged:
                 removals.append(Change(below, Image(state), Image(Absent())))
+        if closed:
+            return None
         listed = {change.path for change in removals} | judged.keys()
         whole = all(child in listed for change in removals for child in self._worktree.children(change.path))
         return removals if whole and set(self._worktree.children(path)) <= listed else None

@@ -260,23 +260,39 @@ class Worktree:
     def children(self, path: str) -> list[str]:
         """Return the identities directly below a directory, sorted; empty where it is none or cannot be read."""
         try:
-            with self.parent(path) as directory:
-                fd = os.open(os.path.basename(path), _WALK, dir_fd=directory)
-                try:
-                    return sorted(f"{path}/{name}" for name in os.listdir(fd))
-                finally:
-                    os.close(fd)
+            return self._children(path)
         except (OSError, OutsideError):
             return []
 
-    def descend(self, path: str) -> Iterator[str]:
-        """Yield every identity below a directory, parents first, without entering links or a ``.git``."""
-        rest = self.children(path)[::-1]
+    def descend(self, path: str, *, closed: list[str] | None = None) -> Iterator[str]:
+        """Yield every identity below a directory, parents first; a ``.git`` too, but nothing below it, nor below links.
+
+        Args:
+            closed: Takes the directories that cannot be read.
+        """
+        rest = [path]
         while rest:
-            child = rest.pop()
-            if os.path.basename(child) != ".git":
-                yield child
-                rest.extend(self.children(child)[::-1])
+            above = rest.pop()
+            if above != path:
+                yield above
+            if os.path.basename(above) == ".git":
+                continue
+            try:
+                rest.extend(self._children(above)[::-1])
+            except (NotADirectoryError, FileNotFoundError, OutsideError):
+                continue
+            except OSError:
+                if closed is not None:
+                    closed.append(above)
+
+    def _children(self, path: str) -> list[str]:
+        with contextlib.ExitStack() as stack:
+            if path in self.roots:
+                fd = os.open(path, _WALK)
+            else:
+                fd = os.open(os.path.basename(path), _WALK, dir_fd=stack.enter_context(self.parent(path)))
+            stack.callback(os.close, fd)
+            return sorted(os.path.join(path, name) for name in os.listdir(fd))
 
     def missing_parents(self, path: str) -> list[str]:
         """Return the directories above a path that do not exist, outermost first."""
