@@ -244,3 +244,24 @@ def test_a_directory_named_by_an_edit_puts_only_what_changed_into_the_plan(agent
     report = agent.session.rewind(1, on_conflict="refuse")
     assert verdicts(report) == {"src/deep/c": ("restore", None)}
     assert (agent.project / "src" / "a").read_text() == "the user's"
+
+
+def test_two_edits_at_once_of_two_files_in_one_new_directory_are_no_conflict(agent):
+    with agent.session.begin_turn("both") as turn, turn.edit("new/a"), turn.edit("new/b"):
+        make(agent.project / "new" / "a", "a")
+        make(agent.project / "new" / "b", "b")
+    plan = agent.session.plan_rewind(1, on_conflict="refuse")
+    assert plan.conflicts == ()
+    agent.session.rewind(plan)
+    assert agent.files == {}
+
+
+def test_edits_one_after_the_other_never_count_as_at_once(agent):
+    """Also where the first one found a file only at its end."""
+    with agent.session.begin_turn("work") as turn:
+        with turn.edit("d"):
+            make(agent.project / "d" / "f", "v1")
+        for content in ("v2", "v3"):
+            with turn.edit("d/f"):
+                make(agent.project / "d" / "f", content)
+    assert agent.session.plan_rewind(1).conflicts == ()

@@ -233,3 +233,58 @@ def test_a_file_deleted_and_made_again_by_an_edit_of_its_directory_is_no_conflic
     report = agent.session.rewind(1)
     assert verdicts(report) == {"d/f": ("restore", None)}
     assert (agent.project / "d" / "f").read_text() == "v1"
+
+
+def test_the_workdir_itself_can_be_named(agent):
+    make(agent.project / "f", "v1")
+    before = agent.files
+    agent.turn("rebuild", {".": lambda path: (make(path / "f", "v2"), make(path / "d" / "g", "made"))})
+    after = agent.files
+    assert verdicts(agent.session.plan_rewind(1)) == {
+        "f": ("restore", None),
+        "d": ("delete", None),
+        "d/g": ("delete", None),
+    }
+    agent.session.rewind(1)
+    assert agent.files == before
+    agent.session.undo_rewind()
+    assert agent.files == after
+
+
+def test_a_repository_that_went_with_a_named_directory_is_a_gap(agent):
+    make(agent.project / "d" / ".git" / "HEAD", "ref")
+    make(agent.project / "d" / "f", "v1")
+    agent.turn("remove it", {"d": None})
+    plan = agent.session.plan_rewind(1)
+    assert [(gap.kind, gap.paths) for gap in plan.gaps] == [("git", ("d/.git",))]
+    agent.session.rewind(plan)
+    assert set(agent.files) == {"d", "d/f"}
+
+
+def test_a_repository_in_a_named_directory_that_stays_is_no_gap(agent):
+    make(agent.project / ".git" / "HEAD", "ref")
+    make(agent.project / "f", "v1")
+    agent.turn("change", {".": lambda path: make(path / "f", "v2")})
+    assert agent.session.plan_rewind(1).gaps == ()
+    agent.session.rewind(1)
+    assert agent.files[".git/HEAD"][1] == b"ref"
+
+
+def test_a_directory_that_cannot_be_read_is_a_gap(agent, monkeypatch):
+    make(agent.project / "d" / "closed" / "f", "v1")
+    make(agent.project / "d" / "g", "v1")
+    real = os.open
+
+    def refuse(path, *args, **options):
+        if os.fspath(path) == "closed":
+            raise PermissionError(13, "Permission denied")
+        return real(path, *args, **options)
+
+    with agent.session.begin_turn("work") as turn:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "open", refuse)
+            edit = turn.edit("d")
+        assert edit.gap == "unreadable"
+        with edit:
+            make(agent.project / "d" / "g", "v2")
+    assert [(gap.kind, gap.paths) for gap in agent.session.plan_rewind(1).gaps] == [("unreadable", ("d/closed",))]
