@@ -1,13 +1,16 @@
 """A session whose rewind changes everything a rewind can change, and its states before and after."""
 
+import itertools
 import os
 import shutil
 from pathlib import Path
 
 from agent import Agent, leftovers, make, tree
+from worst_moments import killed_at
 
 from sessions import SessionStore
 
+_COMMITS: dict[tuple[int, str], int] = {}
 KNOWN = {"lock", "captures.lock", "timeline.jsonl", "turns", "undo"}
 
 
@@ -20,6 +23,7 @@ class Scenario:
 
     def __init__(self, base: Path, *, changed: int = 20) -> None:
         self._base = base
+        self._changed = changed
         self.project = base / "now" / "project"
         self.root = base / "now" / "root"
         self.project.mkdir(parents=True)
@@ -80,6 +84,16 @@ class Scenario:
     @property
     def state(self) -> tuple[dict, bytes]:
         return tree(self.project), self.path.read_bytes()
+
+    def crash_after_the_commit(self, work: str) -> int:
+        """Do ``work`` in a process killed right after its commit point; return at which call that was."""
+        for number in itertools.count(_COMMITS.get((self._changed, work), 1)):
+            self.prepare(work)
+            assert killed_at(number, getattr(self, work))
+            if (self.sidecar / "intent.json").exists():
+                _COMMITS[self._changed, work] = number
+                return number
+        raise AssertionError
 
     def is_in(self, state: str) -> bool:
         """Tell whether it is in the state ``old`` or ``new``."""

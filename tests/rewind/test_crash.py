@@ -220,11 +220,7 @@ def test_sigkill_while_everything_is_put_back_is_recovered_from(small, work, whe
 
 def _sync_after_the_commit(scenario, work: str, where: str) -> int:
     """Return the number of the first, a middle or the last ``fsync`` behind the commit point."""
-    for commit in itertools.count(1):
-        scenario.prepare(work)
-        assert killed_at(commit, getattr(scenario, work))
-        if (scenario.sidecar / "intent.json").exists():
-            break
+    commit = scenario.crash_after_the_commit(work)
     scenario.prepare(work)
     with counting() as calls:
         getattr(scenario, work)()

@@ -1,13 +1,11 @@
 """A rewind that a crash left unfinished: what readers see, who finishes it, and what came in between."""
 
-import itertools
 import json
 import os
 
 import pytest
 from agent import make, tree
 from scenario import Scenario
-from worst_moments import killed_at
 
 from sessions import IncompleteError, SessionStore
 
@@ -19,11 +17,7 @@ def crashed(request, memory_path):
     """The crash came right after the commit point: no file is changed yet."""
     scenario = Scenario(memory_path, changed=3)
     scenario.work = request.param
-    for number in itertools.count(1):
-        scenario.prepare(scenario.work)
-        assert killed_at(number, getattr(scenario, scenario.work))
-        if (scenario.sidecar / "intent.json").exists():
-            break
+    scenario.crash_after_the_commit(scenario.work)
     scenario.begins, scenario.ends = ("old", "new") if scenario.work == "rewind" else ("new", "old")
     assert scenario.is_in(scenario.begins)
     return scenario
