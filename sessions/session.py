@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
+import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -110,10 +111,13 @@ class Session:
         journal = Journal(sidecar)
         planner = Planner(worktree, payloads, self._shown)
         self._worktree = worktree
+        self._journal = journal
+        self._engine = Engine(journal, worktree, payloads, self._log, self._writer)
+        self._source = self._source_for_reading()
         self._recorder = Recorder(self._log, payloads, worktree, limit_bytes=settings.max_file_bytes)
         self._rewinder = Rewinder(
             self.id,
-            self.path,
+            self._source,
             worktree,
             log=self._log,
             planner=planner,
@@ -131,8 +135,15 @@ class Session:
             planner=planner,
             shown=self._shown,
         )
-        self._journal = journal
-        self._engine = Engine(journal, worktree, payloads, self._log, self._writer)
+
+    def _source_for_reading(self) -> Path:
+        """Return the transcript; for a reader of a rewind that stopped after its rewrite, a copy of the old one."""
+        if self.read_only and self._journal.intent.exists():
+            self._scratch = tempfile.TemporaryDirectory(prefix="sessions-")  # removed with this object
+            copy = Path(self._scratch.name) / self.path.name
+            if self._engine.copy_of_unfinished(copy):
+                return copy
+        return self.path
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
@@ -147,13 +158,13 @@ class Session:
         """What the model sees: from the last compaction on. Reads only that part of the file."""
         from sessions.transcript.messages import Messages  # noqa: PLC0415 - pydantic is paid for by who needs it
 
-        return Messages(reader.read_view(self.path) if self.path.exists() else [])
+        return Messages(reader.read_view(self._source) if self._source.exists() else [])
 
     def history(self) -> Messages:
         """Return every visible message in file order, also those a compaction replaced."""
         from sessions.transcript.messages import Messages  # noqa: PLC0415
 
-        return Messages(list(reader.read_history(self.path)) if self.path.exists() else [])
+        return Messages(list(reader.read_history(self._source)) if self._source.exists() else [])
 
     def checkpoints(self) -> list[Checkpoint]:
         """Return the turns one can go back to, oldest first."""

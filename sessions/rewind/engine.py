@@ -28,6 +28,7 @@ import threading
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from types import FrameType
 
 from sessions import files
@@ -101,6 +102,20 @@ class Engine:
                     raise OSError(f"a directory was replaced meanwhile: {error}") from error
                 raise
 
+    def copy_of_unfinished(self, copy: Path) -> bool:
+        """Write the transcript from before an unfinished rewind to ``copy``; False where there is no need.
+
+        Files and transcript may be new already; until the timeline says so too, readers see the old transcript.
+        """
+        with contextlib.suppress(IncompleteError, OSError):
+            record = self._journal.pending()
+            if record is not None and record.cut is not None and not self._is_recorded(record):
+                return self._splicer.copy_as_before(record.cut, copy)
+        return False
+
+    def _is_recorded(self, record: Record) -> bool:
+        return any(step.record == record.id for step in self._log.read().steps)
+
     def recover(self) -> Outcome | None:
         """Finish, or put back, what a crash left; None where there is nothing.
 
@@ -114,7 +129,7 @@ class Engine:
         return outcome
 
     def _settle(self, record: Record) -> Outcome:
-        if any(step.record == record.id for step in self._log.read().steps):  # all was done but the last rename
+        if self._is_recorded(record):  # all was done but the last rename
             self._journal.finish(record)
             return Outcome(record)
         with _uninterrupted():
@@ -165,7 +180,7 @@ class Engine:
             raise OSError(errno.ESTALE, "another program rewrote the transcript meanwhile", self._transcript)
 
     def _conclude(self, record: Record, left: tuple[str, ...]) -> Outcome:
-        if not any(step.record == record.id for step in self._log.read().steps):
+        if not self._is_recorded(record):
             self._log.append([*record.log[:-1], _entry(record, left)])
         with contextlib.suppress(OSError):  # all is new and recorded; what is left to do is done at the next opening
             self._journal.finish(record)

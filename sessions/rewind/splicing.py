@@ -10,6 +10,7 @@ import errno
 import hashlib
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from sessions import files
@@ -84,6 +85,23 @@ class Splicer:
         if stands == "new":
             self._replace(cut.keep, cut.tail, cut.removed)
         return stands != "other"
+
+    def copy_as_before(self, cut: Cut, copy: Path) -> bool:
+        """Write what the transcript was before the cut to another file, for a reader of an unfinished rewind.
+
+        Returns:
+            False where it still is that, or is neither; nothing was written.
+        """
+        if self._stands(cut) != "new":
+            return False
+        with (
+            open(self._writer.path, "rb") as transcript,
+            open(self._payloads.locate(cut.removed), "rb") as stage,
+            open(copy, "wb") as target,
+        ):
+            files.copy_range(transcript.fileno(), target.fileno(), 0, cut.keep)
+            files.copy_range(stage.fileno(), target.fileno(), cut.removed.offset, cut.removed.size or 0)
+        return True
 
     def _stands(self, cut: Cut) -> Literal["old", "new", "other"]:
         with open(self._writer.path, "rb") as transcript:

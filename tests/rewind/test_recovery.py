@@ -8,6 +8,7 @@ from agent import make, tree
 from scenario import Scenario
 
 from sessions import IncompleteError, SessionStore
+from sessions.rewind.log import CaptureLog
 
 NOTICE = b'{"timestamp":"2026-03-01T09:00:00.000Z","id":"msg-late","role":"assistant","blocks":[]}\n'
 
@@ -30,6 +31,29 @@ def test_a_reader_sees_what_was_and_is_told(crashed):
         assert [finding.kind for finding in session.findings] == ["unfinished_rewind"]
         assert len(session.history()) == crashed.state[1].count(b'"blocks"')
     assert tree(crashed.root) == before
+
+
+def test_a_reader_sees_what_was_also_when_the_transcript_is_new_already(crashed):
+    old = crashed.state[1]
+    child = os.fork()
+    if child == 0:
+        CaptureLog.append = lambda *_, **__: os._exit(9)  # the step behind the rewrite of the transcript
+        try:
+            SessionStore(crashed.root).open(crashed.id)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    assert crashed.state[1] != old, "the transcript was rewritten"
+    before = tree(crashed.root)
+    with SessionStore(crashed.root).open(crashed.id, read_only=True) as session:
+        assert len(session.history()) == old.count(b'"blocks"')
+        assert len(session.checkpoints()) == old.count(b'"role":"user"')
+        assert [finding.kind for finding in session.findings] == ["unfinished_rewind"]
+    assert tree(crashed.root) == before
+    crashed.recover()
+    assert crashed.side() == crashed.ends
+    with SessionStore(crashed.root).open(crashed.id, read_only=True) as session:
+        assert len(session.history()) == session.path.read_bytes().count(b'"blocks"')
 
 
 def test_the_next_opening_finishes_it_and_says_so(crashed):
