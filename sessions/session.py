@@ -100,6 +100,7 @@ class Session:
         self._closed = False
         self._holders = 1
         self._notes: list[Finding] = []
+        self._scratch: tempfile.TemporaryDirectory[str] | None = None
         if settings.damage is not None:
             self._notes.append(Finding("settings", settings.damage, "the defaults are used"))
         sidecar = paths.sidecar(self.path)
@@ -139,11 +140,18 @@ class Session:
     def _source_for_reading(self) -> Path:
         """Return the transcript; for a reader of a rewind that stopped after its rewrite, a copy of the old one."""
         if self.read_only and self._journal.intent.exists():
-            self._scratch = tempfile.TemporaryDirectory(prefix="sessions-")  # removed with this object
-            copy = Path(self._scratch.name) / self.path.name
-            if self._engine.copy_of_unfinished(copy):
-                return copy
+            with contextlib.suppress(OSError):  # no room for a copy: what is there is better than nothing
+                self._scratch = tempfile.TemporaryDirectory(prefix="sessions-", ignore_cleanup_errors=True)
+                copy = Path(self._scratch.name) / self.path.name
+                if self._engine.copy_of_unfinished(copy):
+                    return copy
+                self._drop_scratch()
         return self.path
+
+    def _drop_scratch(self) -> None:
+        scratch, self._scratch, self._source = self._scratch, None, self.path
+        if scratch is not None:
+            scratch.cleanup()
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
@@ -445,6 +453,7 @@ class Session:
                     self._turn.end()
             finally:
                 self._closed = True
+                self._drop_scratch()
                 self._on_close(self)
                 self._ownership.give_back()
 

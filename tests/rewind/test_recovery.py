@@ -49,6 +49,8 @@ def test_a_reader_sees_what_was_also_when_the_transcript_is_new_already(crashed)
         assert len(session.history()) == old.count(b'"blocks"')
         assert len(session.checkpoints()) == old.count(b'"role":"user"')
         assert [finding.kind for finding in session.findings] == ["unfinished_rewind"]
+        scratch = session._source.parent
+    assert not scratch.exists()
     assert tree(crashed.root) == before
     crashed.recover()
     assert crashed.side() == crashed.ends
