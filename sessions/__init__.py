@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from sessions.rewind.plan import Conflict as Conflict
     from sessions.rewind.plan import FileVerdict as FileVerdict
     from sessions.rewind.plan import Gap as Gap
+    from sessions.rewind.plan import Mark as Mark
     from sessions.rewind.plan import Plan as Plan
     from sessions.rewind.plan import Report as Report
     from sessions.rewind.plan import RewindRecord as RewindRecord
@@ -76,7 +77,7 @@ _HOMES = {
         "NothingToUndoError", "RequestError", "SessionsError", "StaleError",
     ),
     "sessions.rewind.plan": (
-        "Checkpoint", "Conflict", "FileVerdict", "Gap", "Plan", "Report", "RewindRecord", "TouchedFile",
+        "Checkpoint", "Conflict", "FileVerdict", "Gap", "Mark", "Plan", "Report", "RewindRecord", "TouchedFile",
     ),
     "sessions.session": ("Session",),
     "sessions.store": ("Checked", "SessionInfo", "SessionStore"),

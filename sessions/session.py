@@ -27,12 +27,13 @@ from sessions.rewind.checkpoints import checkpoints
 from sessions.rewind.edits import Recorder
 from sessions.rewind.engine import Engine, Outcome
 from sessions.rewind.foreign import ForeignHistory
-from sessions.rewind.journal import Journal
+from sessions.rewind.journal import Journal, seam_of
 from sessions.rewind.log import CaptureLog
+from sessions.rewind.options import Options
 from sessions.rewind.payloads import Payloads
-from sessions.rewind.plan import Checkpoint, History, OnConflict, OnRunning, Plan, Report, RewindRecord, Scope
+from sessions.rewind.plan import Checkpoint, History, OnConflicts, OnRunning, Plan, Report, RewindRecord, Scope
 from sessions.rewind.planning import Planner
-from sessions.rewind.rewinder import Options, Rewinder
+from sessions.rewind.rewinder import Rewinder
 from sessions.rewind.targets import Reference
 from sessions.rewind.undo import Undoer
 from sessions.rewind.worktree import Worktree
@@ -179,7 +180,7 @@ class Session:
         with self._guard:
             outline = self._rewinder.outline(deep=True)
             timeline = self._log.read()
-            return checkpoints(outline, timeline, identify=self._worktree.identify, shown=self._shown)
+            return checkpoints(outline, timeline, self._payloads, identify=self._worktree.identify, shown=self._shown)
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -248,8 +249,14 @@ class Session:
                 len(known) + 1,
                 on_end=self._forget_turn,
                 is_open=lambda: not self._closed,
+                end_of_transcript=self._end_of_transcript,
             )
             return self._turn
+
+    def _end_of_transcript(self) -> tuple[int, str]:
+        with self._guard, open(self.path, "rb") as transcript:
+            size = os.fstat(transcript.fileno()).st_size
+            return size, seam_of(transcript, size)
 
     def _refuse_as_prompt(self, message: Message, known: Sequence[Prompt]) -> None:
         if not turns.is_prompt(codec.decode(message.to_line())):
@@ -304,40 +311,47 @@ class Session:
 
     def plan_rewind(
         self,
-        to: Reference,
+        to: Reference | None = None,
         *,
-        scope: Scope = "both",
+        run: str | None = None,
+        scope: Scope | None = None,
         history: History = "rewrite",
-        on_conflict: OnConflict = "overwrite",
+        on_conflict: OnConflicts = "overwrite",
         on_running: OnRunning = "cancel",
         paths: Iterable[str] | None = None,
     ) -> Plan:
         """Say what a rewind would do; changes nothing.
 
         Args:
-            to: The prompt to go back to: a checkpoint, a message id or the beginning of one, an index from 1.
-            scope: ``both``, ``conversation`` or ``code``.
-            history: What becomes of the removed part: ``rewrite`` takes it out of the file.
+            to: The prompt to go back to: a checkpoint, a message id or the beginning of one, an index from 1. Or a mark
+                inside a turn, also as ``TURN:MARK``: the turn's lines up to it stay.
+            run: Only the files this run of the agent touched, to what they were before it (with ``to``: before what it
+                did from there on). Files that others edited since are conflicts. The conversation stays.
+            scope: ``both`` (the default), ``conversation`` or ``code`` (the default with ``run``).
+            history: What becomes of the removed part: ``rewrite`` takes it out of the file, ``hide`` leaves it there
+                and appends an event that hides it in every view.
             on_conflict: What happens to files somebody else changed: ``overwrite`` (kept for the undo), ``keep`` them,
-            or
-                ``refuse`` the rewind.
+                or ``refuse`` the rewind. A mapping says it for single paths and what lies below them, and under
+                ``None`` for all others.
             on_running: What happens to background tasks of the removed turns.
             paths: Only these files, for scope ``code``.
 
         Raises:
-            RequestError: There is no such checkpoint, or the options contradict each other.
+            RequestError: There is no such checkpoint, mark or run, or the options contradict each other.
+            DataError: Records needed to do it exactly are damaged.
         """
-        options = Options(scope, history, on_conflict, on_running, tuple(paths) if paths is not None else None)
+        options = _options(scope, history, on_conflict, on_running, paths, run)
         with self._guard:
             return self._rewinder.plan(to, options)
 
     def rewind(
         self,
-        to: Plan | Reference,
+        to: Plan | Reference | None = None,
         *,
-        scope: Scope = "both",
+        run: str | None = None,
+        scope: Scope | None = None,
         history: History = "rewrite",
-        on_conflict: OnConflict = "overwrite",
+        on_conflict: OnConflicts = "overwrite",
         on_running: OnRunning = "cancel",
         paths: Iterable[str] | None = None,
     ) -> Report:
@@ -353,7 +367,7 @@ class Session:
             OSError: The system refused; everything was put back.
             IncompleteError: It could not be put back; ``sessions check`` finishes it.
         """
-        options = Options(scope, history, on_conflict, on_running, tuple(paths) if paths is not None else None)
+        options = _options(scope, history, on_conflict, on_running, paths, run)
         with self._writing():
             self._refuse_open_turn("rewind")
             self._take_lock()
@@ -364,7 +378,7 @@ class Session:
         rewind_id: str | Plan | None = None,
         *,
         paths: Iterable[str] | None = None,
-        on_conflict: OnConflict = "refuse",
+        on_conflict: OnConflicts = "refuse",
     ) -> Report:
         """Take back the newest rewind not yet taken back.
 
@@ -373,8 +387,8 @@ class Session:
                 where it no longer describes what is there, and whose own options count.
             paths: Only these files; the conversation stays, and so does the rewind.
             on_conflict: What to do where a turn came since or a file changed: ``refuse``; ``overwrite`` (new messages
-            are
-                removed too; a redo brings them back); ``keep`` (new messages stay, behind the restored ones).
+                are removed too; a redo brings them back); ``keep`` (new messages stay, behind the restored ones). A
+                mapping says it for single paths, as for ``plan_rewind``.
 
         Raises:
             NothingToUndoError: Nothing is left to take back.
@@ -382,7 +396,7 @@ class Session:
         """
         return self._reverse("undo", rewind_id, paths, on_conflict)
 
-    def redo_rewind(self, plan: Plan | None = None, *, on_conflict: OnConflict = "refuse") -> Report:
+    def redo_rewind(self, plan: Plan | None = None, *, on_conflict: OnConflicts = "refuse") -> Report:
         """Repeat the rewind taken back last, until a new turn or rewind; ``plan``: made by ``plan_undo(redo=True)``.
 
         Raises:
@@ -397,7 +411,7 @@ class Session:
         *,
         redo: bool = False,
         paths: Iterable[str] | None = None,
-        on_conflict: OnConflict = "refuse",
+        on_conflict: OnConflicts = "refuse",
     ) -> Plan:
         """Say what an undo, or a redo, would do; changes nothing."""
         with self._guard:
@@ -410,7 +424,7 @@ class Session:
         return self._undoer.rewinds()
 
     def _reverse(
-        self, kind: str, what: str | Plan | None, paths: Iterable[str] | None, on_conflict: OnConflict
+        self, kind: str, what: str | Plan | None, paths: Iterable[str] | None, on_conflict: OnConflicts
     ) -> Report:
         with self._writing():
             self._refuse_open_turn(kind)
@@ -539,6 +553,18 @@ class Session:
 
     def _shown(self, path: str) -> str:
         return paths.shown(path, self._worktree.workdir) if self._worktree.workdir else path
+
+
+def _options(  # noqa: PLR0917 - the options of a rewind
+    scope: Scope | None,
+    history: History,
+    on_conflict: OnConflicts,
+    on_running: OnRunning,
+    paths: Iterable[str] | None,
+    run: str | None,
+) -> Options:
+    scope = scope if scope is not None else "both" if run is None else "code"
+    return Options(scope, history, on_conflict, on_running, tuple(paths) if paths is not None else None, run)
 
 
 def _recovered(outcome: Outcome) -> str:

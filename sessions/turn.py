@@ -10,7 +10,11 @@ from typing import Self
 
 from sessions.errors import ConflictError, RequestError, SessionsError
 from sessions.rewind.edits import OpenEdit, Recorder
+from sessions.rewind.plan import Mark
+from sessions.rewind.targets import mark_from
 from sessions.rewind.timeline import TurnRecord
+
+_NAME_CHARACTERS = 200
 
 
 class Turn:
@@ -31,9 +35,11 @@ class Turn:
         *,
         on_end: Callable[[Turn], None],
         is_open: Callable[[], bool],
+        end_of_transcript: Callable[[], tuple[int, str]],
     ) -> None:
         self._on_end = on_end
         self._is_open = is_open
+        self._end_of_transcript = end_of_transcript
         self._ended = False
         self._recorder = recorder
         self._record: TurnRecord | None = None
@@ -62,6 +68,26 @@ class Turn:
         """Say that the agent did something that cannot be captured, and where, if known."""
         named = [paths] if isinstance(paths, str | os.PathLike) else paths
         self._recorder.gap(self._recorded(), kind, [os.fspath(path) for path in named])
+
+    def mark(self, name: str) -> Mark:
+        """Name this point of the turn, to go back to it: ``session.rewind(mark)``; ``TURN:NAME`` on a command line.
+
+        Durable on return, with every file as the turn left it here; a rewind to it keeps the lines appended so far.
+
+        Args:
+            name: At most 200 characters on one line; several marks may have the same.
+
+        Raises:
+            RequestError: The name is blank, too long, or holds control characters.
+            ConflictError: The turn has ended or was removed by a rewind.
+            OSError: It could not be kept; there is no mark.
+        """
+        if not isinstance(name, str) or not name.strip() or len(name) > _NAME_CHARACTERS or not name.isprintable():
+            raise RequestError(f"not a name for a mark: {name!r}"[:_NAME_CHARACTERS])
+        if self._ended:
+            raise ConflictError("the turn has ended: nothing can be marked in it any more")
+        offset, seam = self._end_of_transcript()
+        return mark_from(self._recorder.mark(self._recorded(), name, offset=offset, seam=seam))
 
     def end(self) -> None:
         """End the turn: what it left becomes durable. Ending twice changes nothing."""

@@ -283,7 +283,10 @@ def test_an_edit_outside_the_directories_is_a_gap(worked, tmp_path, project):
         (tmp_path / "outside").write_text("v2")
         (project / "inside").write_text("made")
     plan = worked.plan_rewind(2)
-    assert [file.path for file in plan.files] == ["inside"]
+    assert [(file.path, file.action, file.reason) for file in plan.files] == [
+        (str(tmp_path / "outside"), "skip", "outside"),
+        ("inside", "delete", None),
+    ]
     assert [gap.kind for gap in plan.gaps] == ["outside"]
     worked.rewind(plan)
     assert (tmp_path / "outside").read_text() == "v2"

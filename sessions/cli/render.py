@@ -101,7 +101,7 @@ def checkpoint_json(checkpoint: Checkpoint) -> dict[str, object]:
         "deletions": checkpoint.deletions,
         "before_compaction": checkpoint.before_compaction,
         "gaps": [gap.to_json() for gap in checkpoint.gaps],
-        "marks": list(checkpoint.marks),
+        "marks": [mark.name for mark in checkpoint.marks],
     }
 
 

@@ -14,7 +14,7 @@ from sessions.picker.text import Fragment, Line, one_line, plain, visible, visib
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from sessions.rewind.plan import Action, Conflict, FileVerdict, Gap, Plan, Report, Scope
+    from sessions.rewind.plan import Action, Conflict, FileVerdict, Gap, Plan, Report
 
 _DONE: dict[Action, str] = {
     "restore": "restored",
@@ -41,8 +41,9 @@ _WHY_SKIPPED = {
     "over_limit": "cannot be restored: it was too big to be captured",
     "unreadable": "cannot be restored: it could not be read",
 }
-_NOTE_SAYS_MORE = frozenset({"over_limit", "unreadable"})
+_NOTE_SAYS_MORE = frozenset({"over_limit", "unreadable", "outside"})
 _UNCOMPACTS = "a compaction goes with it: the model sees the messages in front of it again"
+_PROMPT_RETURNS = "the prompt returns to the input box"
 _NOBODY_KNOWS = "nobody recorded what the agent left"
 
 _GAPS = {
@@ -137,14 +138,14 @@ def plan_lines(
     lines = [
         *(((("warn", "refused: "), ("", visible(plan.refused, keep=""))),) if plan.refused is not None else ()),
         *(_counts(plan.files) if counted else ()),
-        _conversation_after_undo(plan) if undo else _conversation(plan.scope, plan.removed_messages),
+        _conversation_after_undo(plan) if undo else _conversation(plan),
         *(((("", _UNCOMPACTS),),) if uncompacts and plan.scope != "code" else ()),
     ]
     title = "files the agent touched" if plan.scope != "conversation" else ""
     return [
         *_wrapped(lines, cells),
         *_files(plan, tense, title, cells),
-        *_wrapped([*_gaps(gaps_of(plan)), *_tasks(plan.tasks, "will be stopped")], cells),
+        *_wrapped([*_gaps(_unsaid(gaps_of(plan), plan.files)), *_tasks(plan.tasks, "will be stopped")], cells),
     ]
 
 
@@ -159,7 +160,7 @@ def report_lines(
         *_files(report, _Tense(_DONE, undo=did == "undone"), "files", cells),
         *_wrapped(
             [
-                *(_gaps(report.gaps) if with_gaps else ()),
+                *(_gaps(_unsaid(report.gaps, report.files)) if with_gaps else ()),
                 *_tasks(report.cancelled, "was stopped"),
                 *((("", visible(note, keep="")),) for note in report.notes),
             ],
@@ -206,13 +207,15 @@ def _is_kept(file: FileVerdict) -> bool:
     return file.action == "skip" and file.reason == "conflict" and file.note.startswith("kept")
 
 
-def _conversation(scope: Scope, removed: int) -> Line:
-    if scope == "code":
+def _conversation(plan: Plan) -> Line:
+    if plan.scope == "code":
         return (("strong", "conversation"), ("", " stays as it is"))
-    if not removed:
+    if not plan.removed_messages:
         return (("strong", "conversation"), ("", " loses nothing"))
-    messages = count(removed, "message")
-    return (("strong", "conversation"), ("", f" loses {messages}; the prompt returns to the input box"))
+    messages = count(plan.removed_messages, "message")
+    goes = f" hides {messages}, which stay in the file" if plan.history == "hide" else f" loses {messages}"
+    stays = "the prompt and what came before the mark stay" if plan.mark is not None else _PROMPT_RETURNS
+    return (("strong", "conversation"), ("", f"{goes}; {stays}"))
 
 
 def _conversation_after_undo(plan: Plan) -> Line:
@@ -347,6 +350,12 @@ def _gaps(gaps: Sequence[Gap]) -> Iterator[Line]:
     if gaps:
         yield (("warn", "not captured"), ("", ", so it stays as it is"))
     yield from map(gap_line, distinct(gaps))
+
+
+def _unsaid(gaps: Iterable[Gap], files: Sequence[FileVerdict]) -> list[Gap]:
+    """Return the gaps that name something no verdict says: that a file is left alone says enough."""
+    said = {file.path for file in files if file.action == "skip"}
+    return [gap for gap in gaps if not gap.paths or not said.issuperset(gap.paths)]
 
 
 def _tasks(tasks: Sequence[str], what: str) -> Iterator[Line]:

@@ -8,8 +8,10 @@ from dataclasses import replace
 
 from sessions import clock
 from sessions.errors import RequestError
-from sessions.rewind.net import status_of
-from sessions.rewind.plan import Checkpoint, Gap, Status, TouchedFile
+from sessions.rewind.net import net
+from sessions.rewind.payloads import Payloads
+from sessions.rewind.plan import Checkpoint, Gap, Mark, Status, TouchedFile
+from sessions.rewind.targets import mark_from
 from sessions.rewind.timeline import Timeline, Touch, TurnSummary
 from sessions.transcript import reader
 from sessions.transcript.outline import ForeignSnapshot, Outline
@@ -18,12 +20,13 @@ Shown = Callable[[str], str]
 
 
 def checkpoints(
-    outline: Outline, timeline: Timeline, *, identify: Callable[[str], str], shown: Shown
+    outline: Outline, timeline: Timeline, payloads: Payloads, *, identify: Callable[[str], str], shown: Shown
 ) -> list[Checkpoint]:
     """Return the checkpoints, oldest first. Opens the transcript only for prompts too long for the outline.
 
     Args:
         outline: A deep one.
+        payloads: Asked where a turn was never ended: it is open, or a crash or a rewind to a mark left a part of it.
         identify: Turns a path another agent wrote into an identity.
         shown: Spells an identity for people.
     """
@@ -31,6 +34,9 @@ def checkpoints(
     gaps: dict[int, list[Gap]] = {}
     for _seq, number, gap in timeline.gaps:
         gaps.setdefault(number, []).append(replace(gap, paths=tuple(shown(path) for path in gap.paths)))
+    marks: dict[int, list[Mark]] = {}
+    for mark in timeline.marks:
+        marks.setdefault(mark.turn, []).append(mark_from(mark))
     unsummarised: dict[int, list[Touch]] = {}
     for touch in timeline.touches:
         if touch.turn is not None and touch.turn not in timeline.summaries:
@@ -49,29 +55,19 @@ def checkpoints(
             before_compaction=bool(outline.compactions) and prompt.id not in outline.in_view,
             compacted=_any_in(outline.compactions, prompt.offset, end),
             gaps=tuple(gaps.get(turn.turn, ())) if turn else (),
+            marks=tuple(marks.get(turn.turn, ())) if turn else (),
         )
         if turn is not None:
-            summary = timeline.summaries.get(turn.turn)
-            checkpoint = _with_files(checkpoint, summary, unsummarised.get(turn.turn, ()), shown)
+            summary = timeline.summaries.get(turn.turn) or net(unsummarised.get(turn.turn, ()), payloads)
+            checkpoint = _with_files(checkpoint, summary, shown)
         foreign = outline.snapshots[bisect_left(snapshots, prompt.offset) : bisect_left(snapshots, end)]
         listed.append(_with_foreign(checkpoint, foreign, identify, shown))
     return listed
 
 
-def _with_files(
-    checkpoint: Checkpoint, summary: TurnSummary | None, touches: Sequence[Touch], shown: Shown
-) -> Checkpoint:
-    if summary is not None:
-        files = tuple(sorted((TouchedFile(shown(each.path), each.status) for each in summary.files), key=_path))
-        return replace(checkpoint, files=files, insertions=summary.insertions, deletions=summary.deletions)
-    touched: list[TouchedFile] = []
-    for touch in touches:
-        status: Status | None = "modified" if touch.after is None else status_of(touch)
-        if status is not None:
-            touched.append(TouchedFile(shown(touch.path), status))
-    if not touched:
-        return checkpoint
-    return replace(checkpoint, files=tuple(sorted(touched, key=_path)), insertions=None, deletions=None)
+def _with_files(checkpoint: Checkpoint, summary: TurnSummary, shown: Shown) -> Checkpoint:
+    files = tuple(sorted((TouchedFile(shown(each.path), each.status) for each in summary.files), key=_path))
+    return replace(checkpoint, files=files, insertions=summary.insertions, deletions=summary.deletions)
 
 
 def _with_foreign(

@@ -11,13 +11,13 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass, field
 
-from sessions import files
+from sessions import clock, files
 from sessions.errors import ConflictError
 from sessions.rewind.log import CaptureLog
 from sessions.rewind.net import net
 from sessions.rewind.payloads import Payloads
 from sessions.rewind.states import Absent, Content, Directory, FileState, Image, Link, OverLimit, Unreadable, same
-from sessions.rewind.timeline import Timeline, Touch, TurnRecord
+from sessions.rewind.timeline import MarkRecord, Timeline, Touch, TurnRecord
 from sessions.rewind.worktree import Identity, OutsideError, ReadFailedError, Worktree
 
 Record = dict[str, object]
@@ -118,7 +118,7 @@ class Recorder:
                     self._refuse(turn, edit, "git", path, records)
             if records:
                 self._log.append(records, sync=False)
-            after = [self._after(timeline, turn, edit, path) for path in edit.paths]
+            after = [self._after(timeline, turn, path, edit) for path in edit.paths]
             if after:
                 self._log.append(after, sync=False)
             self._edits.remove(edit)  # what fails before is tried again at the end of the turn
@@ -132,6 +132,45 @@ class Recorder:
         with self._log.locked() as timeline:
             refuse_removed(timeline, turn)
             self._log.append([{"kind": "gap", "turn": turn.turn, "gap": kind, "paths": list(paths)}], sync=False)
+
+    def mark(self, turn: TurnRecord, name: str, *, offset: int, seam: str) -> MarkRecord:
+        """Put a mark on the timeline, with the bytes of every file as the turn left it there; durable on return.
+
+        What is being edited right now is in it as it is at this moment, and its edit goes on behind the mark.
+
+        Args:
+            offset: Where the transcript ends now.
+            seam: What it ends with, see ``journal.seam_of``.
+
+        Raises:
+            ConflictError: The turn was removed by a rewind.
+            OSError: Not all could be kept; there is no mark.
+        """
+        with self._log.locked() as timeline:
+            refuse_removed(timeline, turn)
+            self._last_number = None
+            appeared: list[Record] = []
+            for edit in self._edits:
+                for path in edit.named:
+                    self._found_later(timeline, turn, edit, path, appeared)
+            if appeared:
+                self._log.append(appeared, sync=False)
+            going_on = [
+                touch
+                for touch in timeline.touches_of(turn.turn)
+                if touch.after is None and timeline.touch_in(turn.turn, touch.path) is touch
+            ]
+            ends = [self._after(timeline, turn, touch.path, self._edit_of(touch.path)) for touch in going_on]
+            if ends:
+                self._log.append(ends, sync=False)
+            self._sync_afters(timeline.touches_of(turn.turn))
+            mark: Record = {"kind": "mark", "turn": turn.turn, "name": name, "at": clock.timestamp()}
+            begins = [_goes_on(touch, end) for touch, end in zip(going_on, ends, strict=True)]
+            self._log.append([mark | {"offset": offset, "seam": seam}, *begins])
+            return timeline.marks[-1]
+
+    def _edit_of(self, path: str) -> OpenEdit:
+        return next((edit for edit in self._edits if path in edit.paths), OpenEdit(0, "agent"))
 
     def end_turn(self, turn: TurnRecord) -> None:
         """End the edits still open, make the end states durable, and record the turn's net effect.
@@ -147,8 +186,10 @@ class Recorder:
             touches = timeline.touches_of(turn.turn)
             if touches:
                 self._sync_afters(touches)
-                settled = [record for touch in touches if (record := self._settled(touch)) is not None]
-                self._log.append([*settled, {"kind": "end", "turn": turn.turn, **net(touches, self._payloads)}])
+                last = [touch for touch in touches if timeline.last_touch(turn.turn, touch.path) is touch]
+                settled = [record for touch in last if (record := self._settled(touch)) is not None]
+                end = {"kind": "end", "turn": turn.turn} | net(touches, self._payloads).to_record()
+                self._log.append([*settled, end])
 
     def _learn(self, timeline: Timeline) -> None:
         """Know the snapshots of earlier openings, so that equal content is kept once."""
@@ -275,7 +316,7 @@ class Recorder:
                     {"kind": "before", "turn": turn.turn, "edit": edit.number, "path": path, "by": edit.by, **absent}
                 )
 
-    def _after(self, timeline: Timeline, turn: TurnRecord, edit: OpenEdit, path: str) -> Record:
+    def _after(self, timeline: Timeline, turn: TurnRecord, path: str, edit: OpenEdit) -> Record:
         state, identity = self._worktree.examine(path)
         image = Image(state)
         if isinstance(state, Content) and state.size <= self._limit_bytes:
@@ -293,12 +334,12 @@ class Recorder:
     def _keep_after(self, timeline: Timeline, turn: TurnRecord, path: str, image: Image) -> Image:
         touch = timeline.touch_in(turn.turn, path)
         assert touch is not None
-        for kept in (touch.before, touch.after):
+        for kept in (touch.before, touch.after, touch.earlier):
             if kept is not None and kept.payload is not None and same(kept.state, image.state):
                 return Image(image.state, kept.payload)
-        name = _number_of(touch.before) or _number_of(touch.after) or f"{self._new_number(turn):04d}"
+        number = _own_number(touch) or f"{self._new_number(turn):04d}"
         try:
-            return self._keep(turn, path, f"{name}.after", durable=False)
+            return self._keep(turn, path, f"{number}.after", durable=False)
         except OSError:
             return image
 
@@ -363,6 +404,18 @@ def refuse_removed(timeline: Timeline, turn: TurnRecord) -> None:
         raise ConflictError(f"the turn of {turn.message_id} was removed by a rewind", turn=turn.message_id)
 
 
-def _number_of(image: Image | None) -> str | None:
-    payload = image.payload if image is not None else None
-    return os.path.basename(payload.file).split(".")[0] if payload is not None else None
+def _goes_on(touch: Touch, end: Record) -> Record:
+    """Return the record that begins a touch behind a mark, with what the one in front of it left."""
+    return {"kind": "before", "by": touch.by} | {key: end[key] for key in ("turn", "edit", "path", "state", "payload")}
+
+
+def _own_number(touch: Touch) -> str | None:
+    """Return the number of the payloads that no other touch refers to; None where it has none.
+
+    Behind a mark the state before may be kept as what the touch in front of it left.
+    """
+    before, earlier = touch.before.payload, touch.earlier.payload if touch.earlier is not None else None
+    for payload, suffix in ((before, ".before"), (earlier if earlier != before else None, ".after")):
+        if payload is not None and payload.file.endswith(suffix):
+            return os.path.basename(payload.file).removesuffix(suffix)
+    return None

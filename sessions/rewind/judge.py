@@ -42,7 +42,7 @@ def judge(
         kept: The bytes of the target are there.
     """
     if forbidden:
-        return _skip(need, shown, "outside", "it lies outside the session's directories")
+        return _skip(need, shown, "outside", "it lies outside the directories of this session")
     if same(current, need.target.state):
         return Judgement(FileVerdict(shown, "unchanged", None, need.by, 0, 0))
     if (impossible := _impossible(need, shown, kept=kept)) is not None:
@@ -69,8 +69,8 @@ def _impossible(need: Need, shown: str, *, kept: bool) -> Judgement | None:
 def _change(need: Need, current: FileState, shown: str, on_conflict: OnConflict) -> Judgement:
     change = Change(need.path, Image(current), need.target)
     action = _action(current, need.target.state)
-    if need.overlap:
-        found = "edited by two at the same time"
+    if need.contested:
+        found = need.contested
     elif need.left is None:
         verdict = FileVerdict(shown, action, "unverified", need.by, note="nobody recorded what the agent left")
         return Judgement(verdict, change)

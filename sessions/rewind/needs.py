@@ -8,12 +8,13 @@ its messages are merged in at the places of their prompts.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
 
 from sessions.errors import NotFoundError
 from sessions.rewind.states import Content, Image, same
-from sessions.rewind.timeline import Order, Timeline, Touch
+from sessions.rewind.timeline import MarkRecord, Order, Timeline, Touch
 from sessions.transcript.outline import ForeignSnapshot, Prompt
 
 _BETWEEN = -1
@@ -32,6 +33,10 @@ class Places:
         self._offsets = [prompt.offset for prompt in prompts]
         self._orders: list[Order] = [(0, 0, 0, 0)] * len(prompts)
         self._last_seq: dict[int, int] = {}
+        self._marks: dict[int, list[MarkRecord]] = {}
+        marks: dict[str, list[MarkRecord]] = {}
+        for mark in timeline.marks:
+            marks.setdefault(mark.message_id, []).append(mark)
         turns = timeline.first_turns()
         last = {touch.turn: touch.order[0] for touch in timeline.touches}
         next_seq = timeline.next_seq
@@ -40,7 +45,8 @@ class Places:
             if own is not None:
                 next_seq = own.order[0]
                 self._orders[place] = own.order
-                self._last_seq[place] = max(last.get(own.turn, 0), own.order[0])
+                of_turn = self._marks[place] = marks.get(own.message_id, [])
+                self._last_seq[place] = max(last.get(own.turn, 0), own.order[0], *(mark.seq for mark in of_turn))
             else:
                 self._orders[place] = (next_seq, _BETWEEN, place, -1)
 
@@ -56,6 +62,9 @@ class Places:
         seq, fine, among, _ = self._orders[place]
         if fine == _BETWEEN:
             return (seq, _BETWEEN, among, number)
+        for mark in self._marks[place]:
+            if snapshot.offset < mark.offset:
+                return (mark.seq, _BETWEEN, place, number)
         return (self._last_seq[place], 1, place, number)
 
 
@@ -68,7 +77,8 @@ class Need:
         left: What the agent left there; None when nobody recorded it.
         by: Who edited it last.
         identity: What the system said of the file with ``left``.
-        overlap: Whether edits of it ran at the same time.
+        contested: Why it is a conflict whatever is there now, in a phrase: edits of it ran at the same time, or others
+            edited it since. Empty where neither is so.
     """
 
     path: str
@@ -76,7 +86,10 @@ class Need:
     left: Image | None
     by: str
     identity: tuple[int, ...] | None = None
-    overlap: bool = False
+    contested: str = ""
+
+
+_OVERLAP = "edited by two at the same time"
 
 
 def needs_after(touches: Iterable[Touch], position: Order) -> list[Need]:
@@ -98,9 +111,64 @@ def needs_after(touches: Iterable[Touch], position: Order) -> list[Need]:
         if touch.after is not None and same(touch.before.state, touch.after.state):
             continue
         earlier = needs.get(touch.path)
-        overlap = touch.overlap or (earlier is not None and earlier.overlap)
-        needs[touch.path] = Need(touch.path, target, touch.after, touch.by.split(" rw-")[0], touch.identity, overlap)
+        contested = _OVERLAP if touch.overlap else earlier.contested if earlier is not None else ""
+        needs[touch.path] = Need(touch.path, target, touch.after, _author(touch), touch.identity, contested)
     return [needs[path] for path in sorted(needs)]
+
+
+def needs_at_mark(touches: Iterable[Touch], mark: MarkRecord) -> list[Need]:
+    """Return what is needed to go back to a mark: as ``needs_after``, and what its turn edited in front of it stays so.
+
+    Args:
+        touches: As for ``needs_after``.
+    """
+    touches = list(touches)
+    left: dict[str, Touch] = {}
+    for touch in touches:
+        if touch.turn == mark.turn and touch.order < mark.order:
+            left[touch.path] = touch
+    needs = {
+        path: Need(path, touch.after, touch.after, _author(touch), touch.identity)
+        for path, touch in left.items()
+        if touch.after is not None
+    }
+    needs |= {need.path: need for need in needs_after(touches, mark.order)}
+    return [needs[path] for path in sorted(needs)]
+
+
+def needs_of_run(
+    touches: Iterable[Touch], turns: Container[int], position: Order, others: Mapping[int, str]
+) -> list[Need]:
+    """Return what every path a run changed needs to be as it was before the run's first edit of it, by path.
+
+    What others edited since then is contested. What a rewind wrote since is what must be there now.
+
+    Args:
+        touches: As for ``needs_after``.
+        turns: The turns of the run.
+        position: Only what the run did from this place on.
+        others: What to call the other turns, as in "edited since by …".
+    """
+    targets: dict[str, Image] = {}
+    needs: dict[str, Need] = {}
+    contested: dict[str, str] = {}
+    for touch in touches:
+        ours = touch.turn is not None and touch.turn in turns and touch.order >= position
+        if ours:
+            targets.setdefault(touch.path, touch.before)
+        if touch.path not in targets or (touch.after is not None and same(touch.before.state, touch.after.state)):
+            continue
+        if touch.overlap:
+            contested[touch.path] = _OVERLAP
+        elif not ours and not touch.is_of_a_rewind:
+            contested[touch.path] = f"edited since by {others.get(touch.turn or 0, 'another agent')}"
+        by = _author(touch) if ours or touch.path not in needs else needs[touch.path].by
+        needs[touch.path] = Need(touch.path, targets[touch.path], touch.after, by, touch.identity)
+    return [replace(needs[path], contested=contested.get(path, "")) for path in sorted(needs)]
+
+
+def _author(touch: Touch) -> str:
+    return touch.by.split(" rw-")[0]
 
 
 def known_content(need: Need) -> Content | None:
@@ -108,16 +176,26 @@ def known_content(need: Need) -> Content | None:
     return need.left.state if need.left is not None and isinstance(need.left.state, Content) else None
 
 
-def chosen(needs: Sequence[Need], wanted: Sequence[str], shown: Callable[[str], str]) -> list[Need]:
-    """Return the needs of some paths, and of everything below those that are directories.
+def is_within(path: str, wanted: AbstractSet[str]) -> bool:
+    """Tell whether a path is one of those wanted, or lies below one."""
+    return not wanted.isdisjoint(_above(path))
+
+
+def unmatched(found: Iterable[str], wanted: Sequence[str], shown: Callable[[str], str]) -> list[str]:
+    """Return the wanted paths that are none of those found, nor above one: the agent did not touch them.
 
     Raises:
-        NotFoundError: A path needs nothing, and nothing below it does.
+        NotFoundError: All are so: nothing is left to do.
     """
-    found: list[Need] = []
-    for path in wanted:
-        below = [need for need in needs if need.path == path or need.path.startswith(path + "/")]
-        if not below:
-            raise NotFoundError("file the agent touched since then", shown(path))
-        found.extend(below)
-    return sorted({need.path: need for need in found}.values(), key=lambda need: need.path)
+    known = {above for path in found for above in _above(path)}
+    missing = [path for path in dict.fromkeys(wanted) if path not in known]
+    if missing and len(missing) == len(set(wanted)):
+        raise NotFoundError("file the agent touched since then", ", ".join(shown(path) for path in missing))
+    return missing
+
+
+def _above(path: str) -> Iterator[str]:
+    """Yield a path and the directories it lies in."""
+    while len(path) > 1:
+        yield path
+        path = path.rpartition("/")[0]

@@ -1,38 +1,47 @@
-"""What a turn did to files, net: recorded when it ends, for lists."""
+"""What a turn did to files, net, for lists. It is recorded when the turn ends."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from sessions.rewind.lines import count_changes, is_binary
 from sessions.rewind.payloads import Payloads
-from sessions.rewind.plan import Status
+from sessions.rewind.plan import Status, TouchedFile
 from sessions.rewind.states import Absent, Content, Directory, Image, Link, same
-from sessions.rewind.timeline import Touch
+from sessions.rewind.timeline import Touch, TurnSummary
 
 _COUNTED_BYTES = 2 << 20
 
 
-def net(touches: Iterable[Touch], payloads: Payloads) -> dict[str, object]:
-    """Return the files a turn changed and how many lines it added and removed.
+def net(touches: Iterable[Touch], payloads: Payloads) -> TurnSummary:
+    """Return the files a turn changed, sorted by path, and how many lines it added and removed.
 
-    Returns:
-        ``files`` (``path``, ``status``), ``insertions`` and ``deletions``; the counts are None where one is unknown.
+    A file nobody recorded the end of counts as modified, and the lines as unknown.
     """
-    listed: list[dict[str, object]] = []
+    files: list[TouchedFile] = []
     added: int | None = 0
     removed: int | None = 0
-    for touch in touches:
-        status = status_of(touch)
+    for touch in merged(touches):
+        status = status_of(touch) if touch.after is not None else "modified"
         if status is None:
             continue
-        listed.append({"path": touch.path, "status": status})
-        changes = _changes(touch, payloads)
+        files.append(TouchedFile(touch.path, status))
+        changes = _changes(touch, payloads) if touch.after is not None else None
         if changes is None:
             added = removed = None
         elif added is not None and removed is not None:
             added, removed = added + changes[0], removed + changes[1]
-    return {"files": listed, "insertions": added, "deletions": removed}
+    return TurnSummary(tuple(files), added, removed)
+
+
+def merged(touches: Iterable[Touch]) -> list[Touch]:
+    """Return one touch a path, sorted by path: what it was before the first and after the last of several."""
+    paths: dict[str, Touch] = {}
+    for touch in touches:
+        first = paths.setdefault(touch.path, touch)
+        paths[touch.path] = replace(touch, order=first.order, before=first.before)
+    return [paths[path] for path in sorted(paths)]
 
 
 def status_of(touch: Touch) -> Status | None:

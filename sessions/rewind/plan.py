@@ -5,6 +5,7 @@ A plan changes nothing and says everything; the report uses the same words, so a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
@@ -12,6 +13,8 @@ from typing import Literal
 Scope = Literal["both", "conversation", "code"]
 History = Literal["rewrite", "fork", "hide"]
 OnConflict = Literal["overwrite", "keep", "refuse"]
+OnConflicts = OnConflict | Mapping[str | None, OnConflict]
+"""One policy for all files; or one for some paths and what lies below them, and under ``None`` one for all others."""
 OnRunning = Literal["cancel", "refuse"]
 Action = Literal["restore", "recreate", "delete", "unchanged", "skip"]
 Reason = Literal["conflict", "lost", "outside", "over_limit", "unreadable", "unverified"]
@@ -38,6 +41,23 @@ class Gap:
     def to_json(self) -> dict[str, object]:
         """Return ``{"kind", "what", "paths", "turn"}``."""
         return {"kind": self.kind, "what": self.what, "paths": list(self.paths), "turn": self.turn}
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A named point inside a turn, which one can go back to.
+
+    Attributes:
+        turn: The message id of the turn's prompt.
+        name: What the host called it; several of a turn may have the same.
+        timestamp: When it was made.
+        seq: Which of them it is: its record on the timeline.
+    """
+
+    turn: str
+    name: str
+    timestamp: datetime | None = None
+    seq: int = field(default=-1, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +96,7 @@ class Checkpoint:
     before_compaction: bool = False
     compacted: bool = False
     gaps: tuple[Gap, ...] = ()
-    marks: tuple[str, ...] = ()
+    marks: tuple[Mark, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +144,12 @@ class Plan:
     """What a rewind would do. Made by ``Session.plan_rewind``; nothing was changed by making it.
 
     Attributes:
-        to: Message id of the target prompt.
+        to: Message id of the target prompt; of a mark, of its turn's; of a run, of its first turn's.
         index: Its checkpoint index, from 1; None for the prompt of a removed turn.
-        prompt: The prompt that returns to the input box; empty for scope ``code``.
+        mark: The name of the mark gone back to, with ``#2`` where its turn has several of that name; None for a prompt.
+        run: The run that is taken back; None where all since ``to`` is.
+        on_conflict: What becomes of files somebody else changed; ``exceptions`` names paths for which it is another.
+        prompt: The prompt that returns to the input box; empty for scope ``code`` and for a mark.
         removed_messages: How many messages leave the conversation.
         files: A verdict for every file concerned, sorted by path.
         conflicts: The files among them that somebody else changed.
@@ -150,6 +173,9 @@ class Plan:
     gaps: tuple[Gap, ...]
     tasks: tuple[str, ...] = ()
     paths: tuple[str, ...] | None = None
+    mark: str | None = None
+    run: str | None = None
+    exceptions: tuple[tuple[str, OnConflict], ...] = ()
     refused: str | None = None
     basis: object = field(default=None, repr=False, compare=False)
 
@@ -218,10 +244,14 @@ def _shape(
 
 @dataclass(frozen=True, slots=True)
 class RewindRecord:
-    """One entry of the undo stack: ``done`` can be undone, ``undone`` redone until a new turn or rewind."""
+    """One entry of the undo stack: ``done`` can be undone, ``undone`` redone until a new turn or rewind.
+
+    ``to`` is the message id of the prompt gone back to; ``run`` the run that was taken back, if it was one.
+    """
 
     id: str
     to: str
     scope: Scope
     timestamp: datetime | None
     state: Literal["done", "undone"]
+    run: str | None = None

@@ -12,6 +12,7 @@ from sessions.rewind.lines import count_changes
 from sessions.rewind.needs import Need, known_content
 from sessions.rewind.payloads import Payloads
 from sessions.rewind.plan import Conflict, FileVerdict, OnConflict, Reason
+from sessions.rewind.policy import Policies
 from sessions.rewind.states import Absent, Content, Directory, FileState, Image, Unreadable, same
 from sessions.rewind.worktree import OutsideError, Worktree
 
@@ -27,11 +28,20 @@ class FilesPlan:
     Attributes:
         verdicts: One for every path, sorted by path as shown.
         changes: What to do, in an order that works: removals deepest first, then the rest outermost first.
+        refusing: The conflicts for which the policy is ``refuse``.
+        unverified: The paths, as shown, for which it is and nobody knows what the agent left.
     """
 
     verdicts: list[FileVerdict] = field(default_factory=list)
     conflicts: list[Conflict] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
+    refusing: list[Conflict] = field(default_factory=list)
+    unverified: list[str] = field(default_factory=list)
+
+    def leave_out(self, paths: Iterable[str], note: str) -> None:
+        """Say of paths, as shown, that they were asked for and there is nothing to do; the verdicts stay sorted."""
+        self.verdicts += [FileVerdict(path, "unchanged", note=note) for path in paths]
+        self.verdicts.sort(key=lambda verdict: verdict.path)
 
 
 class Planner:
@@ -46,7 +56,7 @@ class Planner:
         self._payloads = payloads
         self._shown = shown
 
-    def plan(self, needs: Sequence[Need], on_conflict: OnConflict) -> FilesPlan:
+    def plan(self, needs: Sequence[Need], policies: Policies) -> FilesPlan:
         """Judge every need and order the changes.
 
         Args:
@@ -55,7 +65,7 @@ class Planner:
         judged: dict[str, Judgement] = {}
         becoming_directories: set[str] = set()
         for need in needs:
-            judgement = self._judge(need, on_conflict, becoming_directories)
+            judgement = self._judge(need, policies.of(need.path), becoming_directories)
             judged[need.path] = judgement
             if judgement.change is not None and isinstance(need.target.state, Directory):
                 becoming_directories.add(need.path)
@@ -65,8 +75,7 @@ class Planner:
         for path, judgement in judged.items():
             counted = len(judged) <= _COUNTED_FILES
             plan.verdicts.append(self._count(judgement) if counted else judgement.verdict)
-            if judgement.conflict is not None:
-                plan.conflicts.append(judgement.conflict)
+            _note_trouble(judgement, plan, refuse=policies.of(path) == "refuse")
             if judgement.change is not None and path not in removed:
                 plan.changes.append(judgement.change)
         plan.changes.extend(self._missing_parents(plan.changes))
@@ -182,6 +191,15 @@ class Planner:
             return b"".join(self._payloads.chunks(image))
         except OSError:
             return None
+
+
+def _note_trouble(judgement: Judgement, plan: FilesPlan, *, refuse: bool) -> None:
+    if judgement.conflict is not None:
+        plan.conflicts.append(judgement.conflict)
+        if refuse:
+            plan.refusing.append(judgement.conflict)
+    elif refuse and judgement.verdict.reason == "unverified":
+        plan.unverified.append(judgement.verdict.path)
 
 
 def _below(path: str, directories: set[str]) -> bool:

@@ -2,26 +2,63 @@
 
 from __future__ import annotations
 
-from sessions.errors import ConflictError, StaleError
-from sessions.rewind.plan import Plan
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import get_args
+
+from sessions.errors import ConflictError, RequestError, StaleError
+from sessions.rewind.plan import Conflict, OnConflict, OnConflicts, Plan
 
 _NAMED = 3
 
 
-def objection(plan: Plan, *, since: str) -> str | None:
-    """Say why a plan that asked to be refused is; None where nothing stands against it.
+@dataclass(frozen=True, slots=True)
+class Policies:
+    """What becomes of the files somebody else changed: ``default``, and by identity what differs from it."""
+
+    default: OnConflict
+    by_path: Mapping[str, OnConflict] = field(default_factory=dict)
+
+    def of(self, path: str) -> OnConflict:
+        """Return the policy for an identity: its own, else that of the nearest directory above that has one."""
+        while self.by_path and len(path) > 1:
+            if path in self.by_path:
+                return self.by_path[path]
+            path = path.rpartition("/")[0]
+        return self.default
+
+
+def policies(given: OnConflicts, *, identify: Callable[[str], str], default: OnConflict) -> Policies:
+    """Return the policies a host asked for.
 
     Args:
+        identify: Turns a path as given into an identity.
+        default: For the paths nothing is said of.
+
+    Raises:
+        RequestError: Something is no policy.
+    """
+    said = given if isinstance(given, Mapping) else {None: given}
+    for policy in said.values():
+        if policy not in get_args(OnConflict):
+            raise RequestError(f"on_conflict is {policy!r}, not one of {', '.join(get_args(OnConflict))}")
+    by_path = {identify(path): policy for path, policy in said.items() if path is not None}
+    return Policies(said.get(None, default), by_path)
+
+
+def objection(conflicts: Sequence[Conflict], unverified: Sequence[str], *, since: str) -> str | None:
+    """Say why a plan is refused; None where nothing stands against it.
+
+    Args:
+        conflicts: Those for which the policy is ``refuse``.
+        unverified: The paths, as shown, of files nobody knows the agent's end state of; likewise.
         since: What a file must not have changed after, such as ``the agent's last edit``.
     """
-    if plan.on_conflict != "refuse":
-        return None
-    changed = [f"{each.path} ({each.found})" for each in plan.conflicts]
-    unknown = [file.path for file in plan.files if file.reason == "unverified"]
+    changed = [f"{each.path} ({each.found})" for each in conflicts]
     if changed:
         return f"{_count(changed)} not as {since} left {'it' if len(changed) == 1 else 'them'}: {_named(changed)}"
-    if unknown:
-        return f"nobody recorded what {since} left of {_count(unknown)}: {_named(unknown)}"
+    if unverified:
+        return f"nobody recorded what {since} left of {_count(unverified)}: {_named(unverified)}"
     return None
 
 
@@ -41,11 +78,11 @@ def refuse(why: str | None) -> None:
         raise ConflictError(f"{why}; nothing was changed")
 
 
-def _count(files: list[str]) -> str:
+def _count(files: Sequence[str]) -> str:
     return f"{len(files)} file{'' if len(files) == 1 else 's'}"
 
 
-def _named(files: list[str]) -> str:
+def _named(files: Sequence[str]) -> str:
     more = f" and {len(files) - _NAMED} more" if len(files) > _NAMED else ""
     return ", ".join(files[:_NAMED]) + more
 

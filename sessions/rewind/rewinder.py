@@ -6,42 +6,40 @@ plan it was given, and hands the transaction to the engine.
 
 from __future__ import annotations
 
+import shlex
 import threading
-from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import get_args
 
 from sessions import clock, ids
-from sessions.errors import DataError, RequestError, StaleError
+from sessions.errors import DataError, NotFoundError, RequestError, StaleError
+from sessions.rewind.adopting import adopted
 from sessions.rewind.engine import Engine, Outcome
 from sessions.rewind.foreign import ForeignHistory
-from sessions.rewind.journal import Record
+from sessions.rewind.journal import Record, seam_of
 from sessions.rewind.log import CaptureLog
-from sessions.rewind.needs import Need, Places, chosen, needs_after
-from sessions.rewind.plan import Gap, History, OnConflict, OnRunning, Plan, Report, Scope
+from sessions.rewind.needs import Need, Places, is_within, needs_after, needs_at_mark, needs_of_run, unmatched
+from sessions.rewind.options import Options, check
+from sessions.rewind.plan import FileVerdict, Gap, Plan, Report
 from sessions.rewind.planning import FilesPlan, Planner
-from sessions.rewind.policy import objection, refuse, refuse_changed_files
+from sessions.rewind.policy import Policies, objection, policies, refuse, refuse_changed_files
 from sessions.rewind.splicing import Splice
-from sessions.rewind.targets import Reference, Target, resolve
+from sessions.rewind.targets import Reference, Target, mark_from, resolve, written
 from sessions.rewind.timeline import Timeline, Touch
 from sessions.rewind.worktree import Worktree
 from sessions.subagents.scope import unstopped
-from sessions.transcript import reader, titles
-from sessions.transcript.outline import Outline, Tail
+from sessions.transcript import reader, rollback, titles
+from sessions.transcript.outline import Outline, Prompt, Tail
 from sessions.transcript.scanning import Follower
 
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """How to rewind; the words of the public API."""
-
-    scope: Scope = "both"
-    history: History = "rewrite"
-    on_conflict: OnConflict = "overwrite"
-    on_running: OnRunning = "cancel"
-    paths: tuple[str, ...] | None = None
+_UNCAPTURED = {
+    "outside": "it lies outside the directories of this session",
+    "git": "it lies inside a .git",
+    "store": "it lies inside the session store",
+}
+"""The gaps whose paths are left alone, and why; of other gaps nobody knows what they changed."""
+_UNTOUCHED = "the agent did not touch it since then"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +50,8 @@ class _Basis:
     files: FilesPlan
     target: Target
     tail: Tail | None
+    asked: Reference | None
+    options: Options
 
 
 class Rewinder:
@@ -93,46 +93,92 @@ class Rewinder:
         with self._guard:
             return full.outline() if deep or full.started else light.outline()
 
-    def plan(self, to: Reference, options: Options) -> Plan:
+    def plan(self, to: Reference | None, options: Options) -> Plan:
         """Say what a rewind would do.
 
+        Args:
+            to: Where to; None for all that ``options.run`` did.
+
         Raises:
-            RequestError: There is no such checkpoint, or the options contradict each other.
+            RequestError: There is no such checkpoint, mark or run, or the options contradict each other.
+            DataError: What is asked for cannot be done exactly, because records are damaged.
         """
-        _check(options)
+        check(options)
         timeline, outline = self._log.read(), self.outline(deep=False)
-        target = resolve(to, outline.prompts, timeline, options.scope)
-        tail = None
-        if options.scope != "code":
-            assert target.prompt is not None
-            tail = reader.survey_tail(self._path, target.prompt.offset, header=outline.header)
-        files = FilesPlan()
+        target = _target(to, options, outline.prompts, timeline)
+        wanted = policies(options.on_conflict, identify=self._worktree.identify, default="overwrite")
+        tail = self._tail(target, outline) if options.scope != "code" else None
+        files, gaps = FilesPlan(), tuple[Gap, ...]()
         if options.scope != "conversation":
-            files = self._planner.plan(self._needs(timeline, target, options), options.on_conflict)
+            gaps = self._gaps(timeline, target, options)
+            files = self._files(timeline, target, options, gaps, wanted)
         plan = Plan(
             session_id=self._session_id,
             to=target.id,
             index=target.index,
             scope=options.scope,
             history=options.history,
-            on_conflict=options.on_conflict,
+            on_conflict=wanted.default,
             on_running=options.on_running,
-            prompt=reader.read_prompt(self._path, target.prompt) if target.prompt and tail else "",
-            removed_messages=tail.removed_messages if tail else 0,
+            prompt=self._prompt_back(target) if tail is not None else "",
+            removed_messages=tail.removed_messages if tail is not None else 0,
             files=tuple(files.verdicts),
             conflicts=tuple(files.conflicts),
             gaps=(
-                *(self._gaps(timeline, target) if options.scope != "conversation" else ()),
+                *(replace(gap, paths=tuple(self._shown(path) for path in gap.paths)) for gap in gaps),
                 *(Gap("background_task", (), target.id, task) for task in (unstopped(tail) if tail else ())),
             ),
             paths=options.paths,
-            basis=_Basis((outline.inode, outline.size), files, target, tail),
+            mark=written(mark_from(target.mark), timeline) if target.mark is not None else None,
+            run=options.run,
+            exceptions=tuple((self._shown(path), policy) for path, policy in wanted.by_path.items()),
+            basis=_Basis((outline.inode, outline.size), files, target, tail, to, options),
         )
-        return replace(plan, refused=objection(plan, since="the agent's last edit"))
+        return replace(plan, refused=objection(files.refusing, files.unverified, since="the agent's last edit"))
+
+    def _tail(self, target: Target, outline: Outline) -> Tail:
+        assert target.offset is not None
+        if target.mark is not None:
+            with open(self._path, "rb") as transcript:
+                if seam_of(transcript, target.offset) != target.mark.seam:
+                    raise DataError(
+                        "the transcript was rewritten by another program since that mark, so its place is lost; nothing"
+                        " was changed (scope 'code' still goes back to it)"
+                    )
+        return reader.survey_tail(self._path, target.offset, header=outline.header)
+
+    def _prompt_back(self, target: Target) -> str:
+        """Return what returns to the input box; nothing for a mark, whose prompt stays."""
+        return "" if target.prompt is None or target.mark is not None else reader.read_prompt(self._path, target.prompt)
+
+    # -- files -----------------------------------------------------------------------------------------------------
+
+    def _files(
+        self, timeline: Timeline, target: Target, options: Options, gaps: Sequence[Gap], wanted: Policies
+    ) -> FilesPlan:
+        needs = self._needs(timeline, target, options)
+        if needs and (why := self._worktree.missing(need.path for need in needs)) is not None:
+            raise RequestError(f"{why}; nothing was changed (scope 'conversation' goes back without files)")
+        uncaptured = {path: gap.kind for gap in gaps if gap.kind in _UNCAPTURED for path in gap.paths}
+        for need in needs:
+            uncaptured.pop(need.path, None)
+        untouched: list[str] = []
+        if options.paths is not None:
+            chosen = {self._worktree.identify(path): None for path in options.paths}
+            untouched = unmatched([*(need.path for need in needs), *uncaptured], list(chosen), self._shown)
+            needs = [need for need in needs if is_within(need.path, chosen.keys())]
+            uncaptured = {path: kind for path, kind in uncaptured.items() if is_within(path, chosen.keys())}
+        files = self._planner.plan(needs, wanted)
+        files.verdicts += [
+            FileVerdict(self._shown(path), "skip", "outside", "agent", note=_UNCAPTURED[kind])
+            for path, kind in uncaptured.items()
+        ]
+        files.leave_out((self._shown(path) for path in untouched), _UNTOUCHED)
+        return files
 
     def _needs(self, timeline: Timeline, target: Target, options: Options) -> list[Need]:
         touches: Sequence[Touch] = timeline.touches
-        if reader.has_snapshots(self._path, target.prompt.offset if target.prompt is not None else 0):
+        if reader.has_snapshots(self._path, target.offset or 0):
             outline = self.outline(deep=True)
             places = Places(outline.prompts, timeline)
             others = self._foreign.touches(outline.snapshots, places, since=target.order)
@@ -142,22 +188,19 @@ class Rewinder:
                 "records of edits after that prompt are damaged, so its files cannot be brought back exactly; nothing"
                 " was changed (scope 'conversation' still goes back without files)"
             )
-        needs = needs_after(touches, target.order)
-        if needs and (why := self._worktree.missing(need.path for need in needs)) is not None:
-            raise RequestError(f"{why}; nothing was changed (scope 'conversation' goes back without files)")
-        if options.paths is None:
-            return needs
-        return chosen(needs, [self._worktree.identify(path) for path in options.paths], self._shown)
+        if options.run is not None:
+            return needs_of_run(touches, _turns_of(options.run, timeline), target.order, _called(timeline))
+        return needs_at_mark(touches, target.mark) if target.mark is not None else needs_after(touches, target.order)
 
-    def _gaps(self, timeline: Timeline, target: Target) -> tuple[Gap, ...]:
+    def _gaps(self, timeline: Timeline, target: Target, options: Options) -> tuple[Gap, ...]:
+        of_run = _turns_of(options.run, timeline) if options.run is not None else None
         return tuple(
-            replace(gap, paths=tuple(self._shown(path) for path in gap.paths))
-            for gap in timeline.gaps_from(target.order[0])
+            gap for seq, turn, gap in timeline.gaps if seq >= target.order[0] and (of_run is None or turn in of_run)
         )
 
     # -- changing --------------------------------------------------------------------------------------------------
 
-    def rewind(self, engine: Engine, to: Plan | Reference, options: Options, session: object) -> Report:
+    def rewind(self, engine: Engine, to: Plan | Reference | None, options: Options, session: object) -> Report:
         """Carry out a rewind; the caller holds the session's lock.
 
         Args:
@@ -170,24 +213,29 @@ class Rewinder:
             OSError: It failed; everything is as it was.
             IncompleteError: It failed and could not be put back.
         """
-        if isinstance(to, Plan):
-            options = Options(to.scope, to.history, to.on_conflict, to.on_running, to.paths)
         with self._log.locked():
-            plan = self.plan(to.to if isinstance(to, Plan) else to, options)
-            if isinstance(to, Plan):
-                _compare(to, plan)
+            plan = self._again(to) if isinstance(to, Plan) else self.plan(to, options)
             refuse(plan.refused)
             draft, splice = self._draft(plan)
             outcome = engine.run(draft, splice)
         return self._report(plan, outcome, session)
 
+    def _again(self, given: Plan) -> Plan:
+        if not isinstance(given.basis, _Basis):
+            raise RequestError("this plan was not made by plan_rewind")
+        if given.session_id != self._session_id:
+            raise RequestError(f"this plan is for session {given.session_id}")
+        outline = self.outline(deep=False)
+        if given.basis.transcript != (outline.inode, outline.size):
+            raise StaleError("the transcript changed since")
+        fresh = self.plan(given.basis.asked, given.basis.options)
+        refuse_changed_files(given, fresh)
+        return fresh
+
     def _draft(self, plan: Plan) -> tuple[Record, Splice | None]:
         assert isinstance(plan.basis, _Basis)
         target, tail, name, at = plan.basis.target, plan.basis.tail, ids.new_rewind_id(), clock.timestamp()
-        splice = None
-        if tail is not None and target.prompt is not None:
-            title = self.outline(deep=False).title
-            splice = Splice(target.prompt.offset, (titles.restated(tail.kept, title, target.prompt.offset),))
+        outline = self.outline(deep=False)
         entry: dict[str, object] = {
             "kind": "rewind",
             "rewind": name,
@@ -196,7 +244,8 @@ class Rewinder:
             "from": list(target.order) if plan.scope == "both" else None,
             "at": at,
         }
-        adopted = self._adopted(target, plan.scope)
+        entry |= {"run": plan.run} if plan.run is not None else {}
+        entry |= {"history": plan.history} if plan.history != "rewrite" else {}
         changes = tuple(plan.basis.files.changes)
         draft = Record(
             id=name,
@@ -207,54 +256,33 @@ class Rewinder:
             at=at,
             changes=changes,
             cut=None,
-            log=(*adopted, entry),
+            log=(
+                *adopted(
+                    target,
+                    plan.scope,
+                    outline.prompts,
+                    self._log.read(),
+                    foreign=self._foreign,
+                    deep=lambda: self.outline(deep=True),
+                ),
+                entry,
+            ),
             removed_messages=plan.removed_messages,
             prompt=plan.prompt,
-            length=self.outline(deep=False).size,
+            length=outline.size,
             captures=tuple(change.path for change in changes) if plan.scope == "code" else (),
         )
-        return draft, splice
+        return draft, self._splice(plan, target, tail, outline) if tail is not None else None
 
-    def _adopted(self, target: Target, scope: Scope) -> tuple[dict[str, object], ...]:
-        """Return records that give every visible prompt without a turn of its own its place on the timeline, for good.
-
-        Else that place, in front of the next recorded prompt, would move when that prompt leaves, or when a rewind of
-        the code alone adds its writes. With the conversation the snapshots in another agent's messages leave too: they
-        are recorded for a later rewind of the code alone.
-        """
-        prompts, timeline = self.outline(deep=False).prompts, self._log.read()
-        recorded = timeline.first_turns()
-        if all(prompt.id in recorded for prompt in prompts):
-            return ()
-        places = Places(prompts, timeline)
-        touched = self._leaving(target, places) if scope == "conversation" else {}
-        records: list[dict[str, object]] = []
-        number = timeline.next_turn
-        for place, prompt in enumerate(prompts):
-            if prompt.id in recorded:
-                continue
-            order = list(places.of_prompt(place))
-            records.append({"kind": "turn", "turn": number, "message_id": prompt.id, "run_id": None, "order": order})
-            records.extend(
-                {"kind": "before", "turn": number, "edit": 0, "path": touch.path, "by": touch.by}
-                | {"order": list(touch.order)}
-                | touch.before.to_record()
-                for touch in touched.get(prompt.id, {}).values()
+    def _splice(self, plan: Plan, target: Target, tail: Tail, outline: Outline) -> Splice:
+        assert target.offset is not None
+        if plan.history == "hide":
+            assert target.index is not None
+            keep, end = rollback.hiding(
+                self._path, rollback.rollback_line(target.id, index=target.index), outline.title
             )
-            number += 1
-        return tuple(records)
-
-    def _leaving(self, target: Target, places: Places) -> dict[str, dict[str, Touch]]:
-        """Return by prompt and path the first touch another agent recorded in each turn from the target on."""
-        assert target.prompt is not None
-        outline = self.outline(deep=True)
-        offsets = [prompt.offset for prompt in outline.prompts]
-        behind = [each for each in outline.snapshots if each.offset >= target.prompt.offset]
-        touched: dict[str, dict[str, Touch]] = {}
-        for snapshot, touch in self._foreign.touches(behind, places, since=target.order):
-            prompt = outline.prompts[bisect_right(offsets, snapshot.offset) - 1]
-            touched.setdefault(prompt.id, {}).setdefault(touch.path, touch)
-        return touched
+            return Splice(keep, (end,))
+        return Splice(target.offset, (titles.restated(tail.kept, outline.title, target.offset),))
 
     def _report(self, plan: Plan, outcome: Outcome, session: object) -> Report:
         left = {self._shown(path) for path in outcome.left}
@@ -266,7 +294,8 @@ class Rewinder:
         )
         notes = []
         if plan.scope == "conversation":
-            command = f"sessions rewind {self._session_id} --scope code --to {plan.to}{self._root_option}"
+            to = shlex.quote(plan.to if plan.mark is None else f"{plan.to}:{plan.mark}")
+            command = f"sessions rewind {self._session_id} --scope code --to {to}{self._root_option}"
             notes.append(f"files stay as they are; to take them back: {command}")
         return Report(
             rewind_id=outcome.record.rewind,
@@ -282,27 +311,33 @@ class Rewinder:
         )
 
 
-def _check(options: Options) -> None:
-    for name, value, known in (
-        ("scope", options.scope, get_args(Scope)),
-        ("history", options.history, get_args(History)),
-        ("on_conflict", options.on_conflict, get_args(OnConflict)),
-        ("on_running", options.on_running, get_args(OnRunning)),
-    ):
-        if value not in known:
-            raise RequestError(f"{name} is {value!r}, not one of {', '.join(known)}")
-    if options.history != "rewrite":
-        raise RequestError(f"history={options.history!r} is not available yet; only 'rewrite' is")
-    if options.paths is not None and options.scope != "code":
-        raise RequestError("single files can only be chosen for scope 'code'")
+def _target(to: Reference | None, options: Options, prompts: Sequence[Prompt], timeline: Timeline) -> Target:
+    if options.run is None:
+        if to is None:
+            raise RequestError("nothing says where to go back to: give a checkpoint, a mark or a run")
+        target = resolve(to, prompts, timeline, options.scope)
+        if target.mark is not None and options.history == "hide":
+            raise RequestError("only whole turns can be hidden: go back to a mark with history 'rewrite' or 'fork'")
+        return target
+    turns = [turn for turn in timeline.turns.values() if turn.run_id == options.run]
+    if not turns or not options.run:
+        raise NotFoundError("run", options.run, hint=_which_runs(timeline))
+    order = resolve(to, prompts, timeline, "code").order if to is not None else turns[0].order
+    index = next((place + 1 for place, prompt in enumerate(prompts) if prompt.id == turns[0].message_id), None)
+    return Target(turns[0].message_id, None, index, max(order, turns[0].order))
 
 
-def _compare(given: Plan, fresh: Plan) -> None:
-    assert isinstance(fresh.basis, _Basis)
-    if not isinstance(given.basis, _Basis):
-        raise RequestError("this plan was not made by plan_rewind")
-    if given.session_id != fresh.session_id:
-        raise RequestError(f"this plan is for session {given.session_id}")
-    if given.basis.transcript != fresh.basis.transcript:
-        raise StaleError("the transcript changed since")
-    refuse_changed_files(given, fresh)
+def _turns_of(run: str, timeline: Timeline) -> frozenset[int]:
+    return frozenset(number for number, turn in timeline.turns.items() if turn.run_id == run)
+
+
+def _called(timeline: Timeline) -> dict[int, str]:
+    """Return what to call each turn as the author of an edit that a run did not make."""
+    return {
+        number: f"run {turn.run_id!r}" if turn.run_id else "another turn" for number, turn in timeline.turns.items()
+    }
+
+
+def _which_runs(timeline: Timeline) -> str:
+    runs = list(dict.fromkeys(turn.run_id for turn in timeline.turns.values() if turn.run_id))
+    return f"the session has the runs {', '.join(map(repr, runs[-8:]))}" if runs else "the session has no labelled run"

@@ -1,46 +1,81 @@
-"""Which prompt is meant, and where that is. Pure."""
+"""Which prompt, or which mark inside a turn, is meant, and where that is. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from sessions import clock
 from sessions.errors import AmbiguousError, NotFoundError, RequestError
 from sessions.rewind.needs import Places
-from sessions.rewind.plan import Checkpoint, Scope
-from sessions.rewind.timeline import Order, Timeline
+from sessions.rewind.plan import Checkpoint, Mark, Scope
+from sessions.rewind.timeline import MarkRecord, Order, Timeline
 from sessions.transcript.outline import Prompt
 
-Reference = Checkpoint | str | int
-"""A checkpoint, the message id of a prompt or the beginning of one, or an index from 1."""
+Reference = Checkpoint | Mark | str | int
+"""A checkpoint, a mark, the message id of a prompt or the beginning of one, an index from 1, or ``TURN:MARK``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A prompt to go back to.
+    """A prompt, or a mark, to go back to.
 
     Attributes:
-        id: Its message id.
+        id: The message id of the prompt; of a mark, of its turn's.
         prompt: Its line; None for a prompt that left the conversation and is still on the timeline.
         index: Its index from 1; None likewise.
-        order: Its place on the timeline.
+        order: The place on the timeline gone back to.
+        mark: The mark; None for the prompt itself.
     """
 
     id: str
     prompt: Prompt | None
     index: int | None
     order: Order
+    mark: MarkRecord | None = None
+
+    @property
+    def offset(self) -> int | None:
+        """Where the transcript is cut, in bytes; None where the prompt is not in it."""
+        if self.prompt is None:
+            return None
+        return self.prompt.offset if self.mark is None else self.mark.offset
+
+    @property
+    def reference(self) -> Reference:
+        """What finds it again."""
+        return self.id if self.mark is None else mark_from(self.mark)
+
+
+def mark_from(record: MarkRecord) -> Mark:
+    """Return a mark as the public API has it."""
+    return Mark(record.message_id, record.name, clock.parse(record.at), record.seq)
+
+
+def written(mark: Mark, timeline: Timeline) -> str:
+    """Return a mark's name as ``TURN:MARK`` has it: with ``#2`` where the turn has several of that name."""
+    same = [each.seq for each in _marks_of(mark.turn, timeline) if each.name == mark.name]
+    return mark.name if len(same) < 2 else f"{mark.name}#{same.index(mark.seq) + 1}"
 
 
 def resolve(to: Reference, prompts: Sequence[Prompt], timeline: Timeline, scope: Scope) -> Target:
-    """Find the prompt that is meant.
+    """Find the prompt, or the mark, that is meant.
 
     Raises:
-        NotFoundError: None is; a removed prompt is only found for scope ``code``.
-        AmbiguousError: Several are.
+        NotFoundError: There is none; a removed prompt, and a mark in its turn, is only found for scope ``code``.
+        AmbiguousError: Several are meant.
     """
     if isinstance(to, bool) or not isinstance(to, Reference):
-        raise RequestError(f"not a checkpoint, a message id or an index: {to!r}")
+        raise RequestError(f"not a checkpoint, a mark, a message id or an index: {to!r}")
+    if isinstance(to, Mark):
+        return _marked(_prompt(to.turn, prompts, timeline, scope), to.name, to.seq, timeline)
+    if isinstance(to, str) and ":" in to and not any(prompt.id == to for prompt in prompts):
+        turn, _, name = to.partition(":")
+        return _marked(_prompt(turn, prompts, timeline, scope), name, None, timeline)
+    return _prompt(to, prompts, timeline, scope)
+
+
+def _prompt(to: Checkpoint | str | int, prompts: Sequence[Prompt], timeline: Timeline, scope: Scope) -> Target:
     places = Places(prompts, timeline)
     if isinstance(to, int):
         if not 1 <= to <= len(prompts):
@@ -63,6 +98,31 @@ def resolve(to: Reference, prompts: Sequence[Prompt], timeline: Timeline, scope:
     if matching:
         raise AmbiguousError("checkpoint", wanted, [prompts[place].id for place in matching])
     raise NotFoundError("checkpoint", wanted, hint=_how_many(len(prompts)))
+
+
+def _marked(turn: Target, name: str, seq: int | None, timeline: Timeline) -> Target:
+    marks = _marks_of(turn.id, timeline)
+    found = [mark for mark in marks if mark.name == name]
+    if seq is not None and any(mark.seq == seq for mark in found):
+        found = [mark for mark in found if mark.seq == seq]
+    if not found:
+        wanted, _, number = name.rpartition("#")
+        same = [mark for mark in marks if mark.name == wanted]
+        found = same[int(number) - 1 :][:1] if number.isdecimal() and 0 < int(number) <= len(same) else []
+    if not found:
+        raise NotFoundError("mark", name, hint=_which_marks(marks))
+    if len(found) > 1:
+        raise AmbiguousError("mark", name, [f"{name}#{number + 1}" for number in range(len(found))])
+    return replace(turn, order=found[0].order, mark=found[0])
+
+
+def _marks_of(turn: str, timeline: Timeline) -> list[MarkRecord]:
+    return [mark for mark in timeline.marks if mark.message_id == turn]
+
+
+def _which_marks(marks: Sequence[MarkRecord]) -> str:
+    named = ", ".join(repr(mark.name) for mark in marks[:8])
+    return f"the turn has the marks {named}" if marks else "the turn has no mark"
 
 
 def _place_of(index: str) -> int | None:

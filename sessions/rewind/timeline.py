@@ -11,8 +11,10 @@ turn
 ``again``   ``turn``, ``edit``, ``path``, ``by``: the path is being edited once more; its end state is open again
 ``after``   ``turn``, ``edit``, ``path``, ``state``, ``payload``, ``identity``, ``overlap``: what the edit left
 ``gap``     ``turn``, ``gap`` (a word), ``paths``: something that was not captured
+``mark``    ``turn``, ``name``, ``at``, ``offset``, ``seam``: a named point. It ends the touches so far: what is edited
+            behind it begins touches of its own
 ``end``     ``turn``, ``files``, ``insertions``, ``deletions``: the turn's net effect, for lists
-``rewind``  ``rewind``, ``scope``, ``to``, ``from``, ``at``, ``touches``: a rewind came true
+``rewind``  ``rewind``, ``scope``, ``to``, ``run``, ``from``, ``at``, ``touches``: a rewind came true
 ``undo``    ``rewind``, ``record``, ``at``: it was taken back · ``redo`` likewise: it came true once more
 ==========  =======================================================================================================
 
@@ -31,7 +33,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, cast
 
-from sessions.rewind.plan import Gap, Scope, Status, TouchedFile
+from sessions.rewind.plan import Gap, History, Scope, Status, TouchedFile
 from sessions.rewind.states import Image, image_from
 
 VERSION = 1
@@ -42,7 +44,7 @@ Order = tuple[int, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Touch:
-    """One path edited in one turn: what it was before the first of the edits and after the last of them so far.
+    """One path edited in one turn (between two marks): what it was before the first edit and after the last so far.
 
     Attributes:
         order: Its place on the timeline.
@@ -51,6 +53,7 @@ class Touch:
         identity: What the system said of the file with ``after``: six integers and when, see ``worktree.Identity``.
         by: Who made the edit: ``agent``, a subagent, or ``rewind``.
         overlap: Whether two edits of the path ran at the same time.
+        earlier: While it is open again: what it left before.
     """
 
     order: Order
@@ -61,6 +64,12 @@ class Touch:
     by: str
     identity: tuple[int, ...] | None = None
     overlap: bool = False
+    earlier: Image | None = None
+
+    @property
+    def is_of_a_rewind(self) -> bool:
+        """Whether a rewind, an undo or a redo wrote it, not an agent."""
+        return self.turn is None and self.by.split(" ")[0] in {"rewind", "undo", "redo"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +87,41 @@ class TurnRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class MarkRecord:
+    """A named point inside a turn.
+
+    Attributes:
+        seq: Its place on the timeline.
+        offset: Where the transcript ended when it was made, in bytes.
+        seam: The SHA-256 of the last bytes in front of that, see ``journal.seam_of``: the offset holds while it does.
+    """
+
+    seq: int
+    turn: int
+    message_id: str
+    name: str
+    at: str
+    offset: int
+    seam: str
+
+    @property
+    def order(self) -> Order:
+        """Its place on the timeline."""
+        return (self.seq, 0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
 class TurnSummary:
     """A turn's net effect, recorded when it ended; counts are None when unknown."""
 
     files: tuple[TouchedFile, ...]
     insertions: int | None
     deletions: int | None
+
+    def to_record(self) -> dict[str, object]:
+        """Return plain data: ``files`` (``path``, ``status``), ``insertions``, ``deletions``."""
+        files = [{"path": each.path, "status": each.status} for each in self.files]
+        return {"files": files, "insertions": self.insertions, "deletions": self.deletions}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +132,8 @@ class Step:
         record: The transaction that last changed its ``state``.
         seq: Where on the timeline that was.
         left: Paths that transaction found changed in between and left alone.
+        run: The run it took back; None where it went to a place.
+        history: What became of the removed part of the conversation.
     """
 
     rewind: str
@@ -104,6 +144,8 @@ class Step:
     seq: int
     state: Literal["done", "undone"]
     left: tuple[str, ...] = ()
+    run: str | None = None
+    history: History = "rewrite"
 
 
 @dataclass(slots=True)
@@ -113,6 +155,7 @@ class Timeline:
     turns: dict[int, TurnRecord] = field(default_factory=dict)
     touches: list[Touch] = field(default_factory=list)
     gaps: list[tuple[int, int, Gap]] = field(default_factory=list)
+    marks: list[MarkRecord] = field(default_factory=list)
     summaries: dict[int, TurnSummary] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
     next_seq: int = 0
@@ -143,7 +186,12 @@ class Timeline:
         return {turn.message_id: turn for turn in reversed(self.turns.values())}
 
     def touch_in(self, turn: int, path: str) -> Touch | None:
-        """Return what a turn did to a path so far."""
+        """Return what a turn did to a path since its last mark."""
+        touch = self.last_touch(turn, path)
+        return None if touch is None or self._is_marked(touch) else touch
+
+    def last_touch(self, turn: int, path: str) -> Touch | None:
+        """Return the last thing a turn did to a path, in front of a mark too."""
         place = self._latest.get((turn, path))
         return None if place is None else self.touches[place]
 
@@ -177,6 +225,7 @@ class Timeline:
             "again": self._reopen,
             "after": self._close,
             "gap": self._gap,
+            "mark": self._mark,
             "end": self._end,
             "rewind": self._rewind,
             "undo": self._undo,
@@ -204,7 +253,9 @@ class Timeline:
 
     def _reopen(self, _seq: int, record: Mapping[str, object]) -> None:
         place = self._latest[_int(record["turn"]), _str(record["path"])]
-        self.touches[place] = replace(self.touches[place], after=None, identity=None, by=_str(record["by"]))
+        touch = self.touches[place]
+        by, earlier = _str(record["by"]), touch.after or touch.earlier
+        self.touches[place] = replace(touch, after=None, identity=None, by=by, earlier=earlier)
 
     def _close(self, _seq: int, record: Mapping[str, object]) -> None:
         place = self._latest[_int(record["turn"]), _str(record["path"])]
@@ -215,6 +266,7 @@ class Timeline:
             after=image_from(record),
             identity=tuple(identity) if isinstance(identity, list) else None,
             overlap=touch.overlap or record.get("overlap") is True,
+            earlier=None,
         )
 
     def _gap(self, seq: int, record: Mapping[str, object]) -> None:
@@ -222,6 +274,19 @@ class Timeline:
         paths = record.get("paths")
         shown = tuple(str(path) for path in paths) if isinstance(paths, list) else ()
         self.gaps.append((seq, turn, Gap(_str(record["gap"]), shown, self.turns[turn].message_id)))
+
+    def _mark(self, seq: int, record: Mapping[str, object]) -> None:
+        turn = _int(record["turn"])
+        name, at, seam = (_str(record[key]) for key in ("name", "at", "seam"))
+        self.marks.append(MarkRecord(seq, turn, self.turns[turn].message_id, name, at, _int(record["offset"]), seam))
+
+    def _is_marked(self, touch: Touch) -> bool:
+        for mark in reversed(self.marks):
+            if mark.order < touch.order:
+                return False
+            if mark.turn == touch.turn:
+                return True
+        return False
 
     def _end(self, _seq: int, record: Mapping[str, object]) -> None:
         listed = record["files"]
@@ -238,10 +303,11 @@ class Timeline:
         name = _str(record["rewind"])
         start = _order({"order": record.get("from")}, seq) if record.get("from") is not None else None
         self._expire()
-        scope = cast("Scope", _str(record["scope"]))
-        self.steps.append(
-            Step(name, name, scope, _str(record["to"]), _str(record.get("at", "")), seq, "done", _left(record))
-        )
+        scope, run = cast("Scope", _str(record["scope"])), record.get("run")
+        run = run if isinstance(run, str) else None
+        history = cast("History", _str(record.get("history", "rewrite")))
+        to, at = _str(record["to"]), _str(record.get("at", ""))
+        self.steps.append(Step(name, name, scope, to, at, seq, "done", _left(record), run, history))
         if scope == "both" and start is not None:
             self._spans[name] = start, seq
             self._remove(name)
@@ -257,6 +323,8 @@ class Timeline:
         if removed is not None:
             self.touches = sorted([*self.touches, *removed.touches], key=lambda touch: touch.order)
             self.gaps = sorted([*self.gaps, *removed.gaps], key=lambda gap: gap[0])
+            self.marks = sorted([*self.marks, *removed.marks], key=lambda mark: mark.seq)
+            self.summaries |= removed.summaries
             self.turns = dict(sorted({**self.turns, **removed.turns}.items()))
         self._own_writes(seq, record)
         self._index()
@@ -281,10 +349,15 @@ class Timeline:
             [each for each in self.touches if each.turn in turns or (start <= each.order and each.order[0] < end)],
             [gap for gap in self.gaps if gap[1] in turns or (start <= (gap[0], 0, 0, 0) and gap[0] < end)],
             turns,
+            [mark for mark in self.marks if mark.turn in turns or (start < mark.order and mark.seq < end)],
         )
-        removed = {*map(id, gone.touches), *map(id, gone.gaps)}
+        shortened = {*(touch.turn for touch in gone.touches), *(mark.turn for mark in gone.marks)} - turns.keys()
+        gone.summaries = {turn: each for turn, each in self.summaries.items() if turn in shortened}
+        removed = {*map(id, gone.touches), *map(id, gone.gaps), *map(id, gone.marks)}
         self.touches = [touch for touch in self.touches if id(touch) not in removed]
         self.gaps = [gap for gap in self.gaps if id(gap) not in removed]
+        self.marks = [mark for mark in self.marks if id(mark) not in removed]
+        self.summaries = {turn: each for turn, each in self.summaries.items() if turn not in gone.summaries}
         self.turns = {number: turn for number, turn in self.turns.items() if number not in gone.turns}
         self._stash[name] = gone
         self._index()
@@ -321,6 +394,8 @@ class _Removed:
     touches: list[Touch] = field(default_factory=list)
     gaps: list[tuple[int, int, Gap]] = field(default_factory=list)
     turns: dict[int, TurnRecord] = field(default_factory=dict)
+    marks: list[MarkRecord] = field(default_factory=list)
+    summaries: dict[int, TurnSummary] = field(default_factory=dict)
 
 
 def _order(record: Mapping[str, object], seq: int) -> Order:

@@ -11,23 +11,22 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import get_args
 
 from sessions import clock, ids
 from sessions.errors import ConflictError, DataError, NotFoundError, NothingToUndoError, RequestError, StaleError
 from sessions.rewind.engine import Engine
 from sessions.rewind.journal import Cut, Journal, Record, seam_of
 from sessions.rewind.log import CaptureLog
-from sessions.rewind.needs import Need, chosen
+from sessions.rewind.needs import Need, is_within, unmatched
 from sessions.rewind.payloads import Payloads
-from sessions.rewind.plan import OnConflict, Plan, Report, RewindRecord, Scope
+from sessions.rewind.plan import OnConflict, OnConflicts, Plan, Report, RewindRecord, Scope
 from sessions.rewind.planning import FilesPlan, Planner
-from sessions.rewind.policy import incomplete, objection, refuse, refuse_changed_files
+from sessions.rewind.policy import Policies, incomplete, objection, policies, refuse, refuse_changed_files
 from sessions.rewind.splicing import Part, Splice
 from sessions.rewind.states import Absent, Image, same
 from sessions.rewind.timeline import Step, Timeline
 from sessions.rewind.worktree import Worktree
-from sessions.transcript import reader
+from sessions.transcript import reader, rollback
 
 _COMPARED_BYTES = 64 * 1024
 
@@ -45,8 +44,13 @@ class Reversal:
     kind: str
     step: Step
     record: Record
-    on_conflict: OnConflict
+    policies: Policies
     paths: tuple[str, ...] | None
+
+    @property
+    def on_conflict(self) -> OnConflict:
+        """What becomes of messages that came since, and of the files nothing else is said of."""
+        return self.policies.default
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +110,12 @@ class Undoer:
     def rewinds(self) -> list[RewindRecord]:
         """Return the undo stack, oldest first."""
         return [
-            RewindRecord(step.rewind, step.to, step.scope, clock.parse(step.at), step.state)
+            RewindRecord(step.rewind, step.to, step.scope, clock.parse(step.at), step.state, step.run)
             for step in self._log.read().steps
         ]
 
     def find(
-        self, kind: str, rewind_id: str | None, *, on_conflict: OnConflict, paths: Sequence[str] | None
+        self, kind: str, rewind_id: str | None, *, on_conflict: OnConflicts, paths: Sequence[str] | None
     ) -> Reversal:
         """Find what is to be undone or redone.
 
@@ -121,8 +125,7 @@ class Undoer:
             ConflictError: It is not the newest: the later ones come first.
             DataError: Its record is damaged or gone.
         """
-        if on_conflict not in get_args(OnConflict):
-            raise RequestError(f"on_conflict is {on_conflict!r}, not one of {', '.join(get_args(OnConflict))}")
+        wanted = policies(on_conflict, identify=self._worktree.identify, default="refuse")
         timeline = self._log.read()
         step = timeline.newest_done() if kind == "undo" else timeline.newest_undone()
         if rewind_id is not None:
@@ -133,7 +136,7 @@ class Undoer:
             record = self._journal.done(step.record)
         except (OSError, ValueError) as error:
             raise DataError(f"the record of rewind {step.rewind} cannot be read: {error}") from error
-        return Reversal(kind, step, record, on_conflict, tuple(paths) if paths is not None else None)
+        return Reversal(kind, step, record, wanted, tuple(paths) if paths is not None else None)
 
     def again(self, plan: Plan) -> Reversal:
         """Find what a plan was made for.
@@ -147,6 +150,7 @@ class Undoer:
         planned = plan.basis.reversal
         try:
             found = self.find(planned.kind, None, on_conflict=planned.on_conflict, paths=planned.paths)
+            found = replace(found, policies=planned.policies)
         except NothingToUndoError:
             raise StaleError("it was taken back since") from None
         if found.step != planned.step:
@@ -162,7 +166,7 @@ class Undoer:
             to=reversal.step.to,
             index=None,
             scope=reversal.step.scope,
-            history="rewrite",
+            history=reversal.step.history,
             on_conflict=reversal.on_conflict,
             on_running="cancel",
             prompt=reversal.record.prompt if reversal.kind == "redo" else "",
@@ -171,9 +175,11 @@ class Undoer:
             conflicts=tuple(files.conflicts),
             gaps=(),
             paths=reversal.paths,
+            run=reversal.step.run,
+            exceptions=tuple((self._shown(path), each) for path, each in reversal.policies.by_path.items()),
             basis=_Basis(reversal, files, came),
         )
-        return replace(plan, refused=self._objection(reversal, plan, came))
+        return replace(plan, refused=self._objection(reversal, plan, files, came))
 
     def run(self, engine: Engine, reversal: Reversal, session: object, *, given: Plan | None = None) -> Report:
         """Carry it out; the caller holds the session's lock.
@@ -218,9 +224,14 @@ class Undoer:
             for change in sorted(reversal.record.changes, key=lambda change: change.path)
             if change.path not in reversal.step.left
         ]
+        untouched: list[str] = []
         if reversal.paths is not None:
-            needs = chosen(needs, [self._worktree.identify(path) for path in reversal.paths], self._shown)
-        return self._planner.plan(needs, reversal.on_conflict)
+            chosen = {self._worktree.identify(path): None for path in reversal.paths}
+            untouched = unmatched([need.path for need in needs], list(chosen), self._shown)
+            needs = [need for need in needs if is_within(need.path, chosen.keys())]
+        files = self._planner.plan(needs, reversal.policies)
+        files.leave_out((self._shown(path) for path in untouched), f"the {reversal.kind} does not concern it")
+        return files
 
     def _draft(self, reversal: Reversal, files: FilesPlan) -> Record:
         name, at = ids.new_rewind_id(), clock.timestamp()
@@ -269,6 +280,8 @@ class Undoer:
         inside: list[bytes] = []
         if reversal.kind == "undo":
             inside = [line for line, of_a_turn in reader.lines_since(self._path, cut.keep, appended) if of_a_turn]
+            if reversal.step.history == "hide":
+                inside = rollback.without_event(inside, reversal.step.to)
         if inside:
             comes_back = set(b"".join(self._payloads.chunks(cut.tails[0])).split(b"\n"))
             inside = [line for line in inside if line.removesuffix(b"\n") not in comes_back]
@@ -281,17 +294,17 @@ class Undoer:
         again = reversal.record.removed_messages if reversal.kind == "redo" else 0
         return again + (came.messages + len(came.inside) if reversal.on_conflict != "keep" else 0)
 
-    def _objection(self, reversal: Reversal, plan: Plan, came: _Came) -> str | None:
-        if reversal.on_conflict != "refuse":
-            return None
+    def _objection(self, reversal: Reversal, plan: Plan, files: FilesPlan, came: _Came) -> str | None:
         what = "rewind" if reversal.kind == "undo" else "undo"
         moved_on = came.inside or came.messages or self._turns_since(reversal.step.seq)
-        if reversal.paths is None and moved_on:
+        refuses = reversal.on_conflict == "refuse"
+        if refuses and reversal.paths is None and moved_on:
             return (
                 f"messages came since the {what} (on_conflict 'keep' keeps them behind the restored ones,"
                 " 'overwrite' removes them, and a redo brings them back)"
             )
-        return objection(plan, since=f"the {what}") or incomplete(plan)
+        changed = objection(files.refusing, files.unverified, since=f"the {what}")
+        return changed or (incomplete(plan) if refuses else None)
 
     def _splice(self, reversal: Reversal, came: _Came) -> Splice | None:
         cut = reversal.record.cut

@@ -61,7 +61,7 @@ def test_a_refused_plan_says_so_first(of: Callable[..., list[str]]) -> None:
 @pytest.mark.parametrize(
     ("file", "conflict", "why"),
     [
-        (FileVerdict("f", "skip", "outside", note="it lies outside the session's directories"), None,
+        (FileVerdict("f", "skip", "outside", note="it lies outside the directories of this session"), None,
          "cannot be restored: it lies outside the directories of this session"),
         (FileVerdict("f", "skip", "lost", note="its snapshot is gone"), None,
          "cannot be restored: what it was is no longer stored"),

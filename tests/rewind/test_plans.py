@@ -147,12 +147,6 @@ def test_an_empty_target_is_no_target(worked):
         worked.session.plan_rewind("")
 
 
-def test_what_comes_later_says_so(worked):
-    for history in ("fork", "hide"):
-        with pytest.raises(RequestError, match="not available"):
-            worked.session.plan_rewind(2, history=history)
-
-
 def test_a_session_without_a_prompt_has_nowhere_to_go(agent):
     for work in (agent.session.plan_rewind, agent.session.rewind):
         with pytest.raises(NotFoundError, match="no checkpoint"):

@@ -74,9 +74,9 @@ VERDICTS = [
 ]
 
 
-def _need(target: str, left: str | None, *, overlap: bool = False) -> Need:
+def _need(target: str, left: str | None, *, contested: str = "") -> Need:
     image = Image(STATES[left]) if left is not None else None
-    return Need("/p/f", Image(STATES[target]), image, "agent", overlap=overlap)
+    return Need("/p/f", Image(STATES[target]), image, "agent", contested=contested)
 
 
 def _judge(need: Need, current: str, *, on_conflict="overwrite", forbidden=False, kept=True):
@@ -103,7 +103,7 @@ def test_for_every_combination_the_parts_of_a_judgement_agree():
         STATES, STATES, [None, *STATES], [False, True], ["overwrite", "keep", "refuse"], [False, True], [False, True]
     ):
         count += 1
-        need = _need(target, left, overlap=overlap)
+        need = _need(target, left, contested="edited by two at the same time" if overlap else "")
         judged = _judge(need, current, on_conflict=on_conflict, forbidden=forbidden, kept=kept)
         action, reason = judged.verdict.action, judged.verdict.reason
         assert (judged.change is not None) == (action in {"restore", "recreate", "delete"})
@@ -126,7 +126,7 @@ def test_for_every_combination_the_parts_of_a_judgement_agree():
 
 
 def test_edits_at_the_same_time_are_a_conflict_whatever_was_left():
-    judged = _judge(_need("v1", "v2", overlap=True), "v2")
+    judged = _judge(_need("v1", "v2", contested="edited by two at the same time"), "v2")
     assert judged.verdict.reason == "conflict"
     assert "same time" in judged.conflict.found
 

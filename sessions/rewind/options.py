@@ -1,0 +1,47 @@
+"""How to rewind, as a host or a command asked for it. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import get_args
+
+from sessions.errors import RequestError
+from sessions.rewind.plan import History, OnConflicts, OnRunning, Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to rewind; the words of the public API.
+
+    Attributes:
+        paths: Only these files, as given; None for all.
+        run: Only what this run did.
+    """
+
+    scope: Scope
+    history: History
+    on_conflict: OnConflicts
+    on_running: OnRunning
+    paths: tuple[str, ...] | None
+    run: str | None = None
+
+
+def check(options: Options) -> None:
+    """Refuse what is no word of the public API, and what contradicts itself.
+
+    Raises:
+        RequestError: Something does.
+    """
+    for name, value, known in (
+        ("scope", options.scope, get_args(Scope)),
+        ("history", options.history, get_args(History)),
+        ("on_running", options.on_running, get_args(OnRunning)),
+    ):
+        if value not in known:
+            raise RequestError(f"{name} is {value!r}, not one of {', '.join(known)}")
+    if options.scope == "code" and options.history != "rewrite":
+        raise RequestError(f"history={options.history!r} concerns the conversation, which scope 'code' leaves alone")
+    if options.paths is not None and options.scope != "code":
+        raise RequestError("single files can only be chosen for scope 'code'")
+    if options.run is not None and options.scope != "code":
+        raise RequestError("a run is taken back in files only: its scope is 'code'")

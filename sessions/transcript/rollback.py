@@ -1,0 +1,43 @@
+"""Hiding the end of a transcript without removing it: a rollback event is appended, and nothing else changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from sessions.transcript import codec, lines, titles
+from sessions.transcript.entry import Kind
+from sessions.transcript.outline import Title
+
+
+def rollback_line(message_id: str, *, index: int) -> bytes:
+    """Return the event that hides everything from the first visible line of a prompt on, without a newline.
+
+    Args:
+        message_id: The prompt's.
+        index: Its checkpoint index, from 1.
+    """
+    return codec.dumps({"type": "rollback", "throughTurnId": index, "reason": "rewind", "messageId": message_id})
+
+
+def hiding(path: Path, event: bytes, title: Title | None) -> tuple[int, bytes]:
+    """Return what makes ``event`` the last line of a transcript but for its title: how much stays, and what follows.
+
+    A last line without a newline is ended; one that is torn makes place, like one that a writer sets aside.
+    """
+    with lines.opened(path) as (descriptor, size):
+        keep, unended = lines.unterminated(descriptor, size)
+    tail = event + b"\n"
+    if unended and codec.decode(unended).kind is not Kind.OPAQUE:
+        tail = unended + b"\n" + tail
+    if title is not None and titles.falls_out(title, keep + len(tail)):
+        tail += title.raw + b"\n"
+    return keep, tail
+
+
+def without_event(raw_lines: Sequence[bytes], message_id: str) -> list[bytes]:
+    """Return lines, each with its newline, without the first event that hides what begins with that id."""
+    for place, line in enumerate(raw_lines):
+        if codec.decode(line.removesuffix(b"\n")).hides_from == message_id:
+            return [*raw_lines[:place], *raw_lines[place + 1 :]]
+    return list(raw_lines)
