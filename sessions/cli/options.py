@@ -17,12 +17,13 @@ from sessions.picker.text import one_line
 from sessions.picker.words import ago
 
 if TYPE_CHECKING:
+    from sessions.rewind.plan import OnConflict, OnConflicts
     from sessions.store import SessionStore
 
 Command = TypeVar("Command", bound=Callable[..., object])
-Decorator = Callable[[Command], Command]
 
 _ROOT = "sessions.root"
+_POLICIES: dict[str, OnConflict] = {"overwrite": "overwrite", "keep": "keep", "refuse": "refuse"}
 _TITLED = 8  # candidates an error names
 _TITLE_CELLS = 40
 
@@ -71,6 +72,22 @@ def files(command: Command) -> Command:
     """Take ``--file PATH``, any number of times."""
     return click.option("--file", "files", multiple=True, metavar="PATH", help="Only this file; not the conversation.")(
         command
+    )
+
+
+def on_conflict(default: OnConflict, *, meaning: str) -> Callable[[Command], Command]:
+    """Take ``--on-conflict POLICY``, and ``--on-conflict POLICY=PATH`` any number of times."""
+
+    def parsed(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> OnConflicts:
+        return _policies(given, default)
+
+    return click.option(
+        "--on-conflict",
+        multiple=True,
+        metavar="POLICY[=PATH]",
+        callback=parsed,
+        help=f"{meaning} POLICY is {', '.join(_POLICIES)}; with =PATH it holds for that path and what lies below."
+        f"  [default: {default}]",
     )
 
 
@@ -149,6 +166,21 @@ def require_answer(*, yes: bool, dry_run: bool) -> None:
     """
     if not (yes or dry_run or sys.stdin.isatty()):
         raise click.UsageError("there is no terminal to ask on: give --yes, or look first with --dry-run")
+
+
+def _policies(given: tuple[str, ...], default: OnConflict) -> OnConflicts:
+    policies: dict[str | None, OnConflict] = {}
+    for said in given:
+        word, named, path = said.partition("=")
+        policy = _POLICIES.get(word)
+        if policy is None:
+            raise click.BadParameter(f"{word!r} is not one of {', '.join(_POLICIES)}")
+        if named and not path:
+            raise click.BadParameter(f"{said!r} names no path")
+        if (path or None) in policies:
+            raise click.BadParameter(f"it is given twice for {path}" if path else "it is given twice")
+        policies[path or None] = policy
+    return {None: default, **policies}
 
 
 def _keep_root(context: click.Context, _: click.Parameter, value: Path | None) -> None:

@@ -65,7 +65,10 @@ def tokens(number: int | None) -> str:
 
 
 def checkpoint_table(checkpoints: Sequence[Checkpoint], now: datetime, columns: int) -> Iterator[Line]:
-    """Yield a line a checkpoint: index, short id, when, prompt, files and lines; and a line where a compaction lies."""
+    """Yield a line a checkpoint: index, short id, when, prompt, files and lines.
+
+    Below it a line a mark, as ``rewind --to`` takes it, and one where a compaction lies.
+    """
     digits = len(str(len(checkpoints)))
     ids = short_ids([each.id for each in checkpoints], _SHORT_MESSAGE_ID)
     id_cells = max(map(width, ids), default=0)
@@ -85,6 +88,8 @@ def checkpoint_table(checkpoints: Sequence[Checkpoint], now: datetime, columns: 
         )
         room = max(columns - width(plain(left)) - width(plain(right)), 10)
         yield (*left, ("dim" if each.before_compaction else "", pad(one_line(each.prompt, room), room)), *right)
+        for mark in each.mark_names:
+            yield ("dim", " " * (digits + 2)), ("mark", f"• {one_line(f'{each.index}:{mark}', columns - digits - 4)}")
         if each.compacted:
             yield (("mark", " " * (digits + 2) + "⊟ compacted here: the model sees a summary of the above"),)
 
@@ -101,7 +106,7 @@ def checkpoint_json(checkpoint: Checkpoint) -> dict[str, object]:
         "deletions": checkpoint.deletions,
         "before_compaction": checkpoint.before_compaction,
         "gaps": [gap.to_json() for gap in checkpoint.gaps],
-        "marks": [mark.name for mark in checkpoint.marks],
+        "marks": list(checkpoint.mark_names),
     }
 
 

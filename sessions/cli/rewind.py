@@ -10,16 +10,18 @@ from sessions.cli import options, output, reporting
 from sessions.errors import NotFoundError
 
 if TYPE_CHECKING:
-    from sessions.rewind.plan import OnConflict, OnRunning, Plan, Scope
+    from sessions.rewind.plan import History, OnConflicts, OnRunning, Plan, Scope
     from sessions.session import Session
 
 _NO_TARGET = (
-    "there is no terminal to choose on: give --to CHECKPOINT or --last N ('sessions checkpoints ID' lists them)"
+    "there is no terminal to choose on: give --to CHECKPOINT, --last N or --run RUN ('sessions checkpoints ID' lists"
+    " the checkpoints)"
 )
 
 
 class _Asked(TypedDict):
-    on_conflict: OnConflict
+    history: History
+    on_conflict: OnConflicts
     on_running: OnRunning
     paths: tuple[str, ...] | None
 
@@ -27,17 +29,27 @@ class _Asked(TypedDict):
 @click.command("rewind")
 @options.reference
 @click.option(
-    "--to", metavar="CHECKPOINT", help="Go back to before this prompt: its index, message id, or its beginning."
+    "--to",
+    metavar="CHECKPOINT",
+    help="Go back to before this prompt: its index, message id, or its beginning; or to a mark in a turn, TURN:MARK.",
 )
 @click.option("--last", type=click.IntRange(min=1), metavar="N", help="Go back to before the last N prompts.")
-@click.option("--scope", type=click.Choice(["both", "conversation", "code"]), help="What goes back.  [default: both]")
-@options.files
+@click.option("--run", metavar="RUN", help="Take back what this run of the agent did to files, and nothing else.")
 @click.option(
-    "--on-conflict",
-    type=click.Choice(["overwrite", "keep", "refuse"]),
-    default="overwrite",
+    "--scope",
+    type=click.Choice(["both", "conversation", "code"]),
+    help="What goes back.  [default: both; code with --run or --file]",
+)
+@click.option(
+    "--history",
+    type=click.Choice(["rewrite", "hide"]),
+    default="rewrite",
     show_default=True,
-    help="What becomes of a file somebody else changed; undo brings an overwritten one back.",
+    help="What becomes of the removed part of the conversation; hide keeps it in the file.",
+)
+@options.files
+@options.on_conflict(
+    "overwrite", meaning="What becomes of a file somebody else changed; undo brings an overwritten one back."
 )
 @click.option(
     "--on-running",
@@ -54,9 +66,11 @@ def command(  # noqa: PLR0917 - the options of a rewind
     reference: str,
     to: str | None,
     last: int | None,
+    run: str | None,
     scope: Scope | None,
+    history: History,
     files: tuple[str, ...],
-    on_conflict: OnConflict,
+    on_conflict: OnConflicts,
     on_running: OnRunning,
     add_dirs: tuple[str, ...],
     *,
@@ -66,28 +80,37 @@ def command(  # noqa: PLR0917 - the options of a rewind
 ) -> None:
     """Go back to a prompt: conversation and files together, as they were before it was typed.
 
-    Without --to or --last a picker opens. Only files the agent touched are changed. ``sessions undo ID`` takes it back.
+    Without --to, --last or --run a picker opens. Only files the agent touched are changed. ``sessions undo ID`` takes
+    it back.
     """
     if to is not None and last is not None:
         raise click.UsageError("give --to or --last, not both")
-    if files and scope not in {None, "code"}:
-        raise click.UsageError("--file restores files only: leave --scope out, or give --scope code")
-    picking = to is None and last is None
-    wanted: Scope | None = "code" if files else scope
+    code_only = next((name for name, given in (("--file", files), ("--run", run is not None)) if given), None)
+    if code_only is not None and scope not in {None, "code"}:
+        raise click.UsageError(f"{code_only} restores files only: leave --scope out, or give --scope code")
+    wanted: Scope | None = "code" if code_only is not None else scope
+    if wanted == "code" and history != "rewrite":
+        raise click.UsageError("--history concerns the conversation, which stays as it is here")
+    picking = to is None and last is None and run is None
     store, findings = options.store(), output.Findings()
     session_id = options.find(store, reference)
     if picking and not options.on_terminal():
         raise click.UsageError(_NO_TARGET)
     options.require_answer(yes=yes, dry_run=dry_run)
     with store.open(session_id, read_only=dry_run, add_dirs=add_dirs) as session:
-        asked: _Asked = {"on_conflict": on_conflict, "on_running": on_running, "paths": files or None}
+        asked: _Asked = {
+            "history": history,
+            "on_conflict": on_conflict,
+            "on_running": on_running,
+            "paths": files or None,
+        }
         if picking:
             plan = _picked(session, wanted, asked, dry_run=dry_run)
             findings.warn(session)
         else:
             findings.warn(session)
-            target = to if to is not None else _last(session, last or 1)
-            plan = session.plan_rewind(target, scope=wanted or "both", **asked)
+            target = to if last is None else _last(session, last)
+            plan = session.plan_rewind(target, run=run, scope=wanted or "both", **asked)
         if dry_run:
             reporting.show_plan(plan, as_json=as_json)
             return

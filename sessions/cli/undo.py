@@ -9,19 +9,13 @@ import click
 from sessions.cli import options, output, reporting
 
 if TYPE_CHECKING:
-    from sessions.rewind.plan import OnConflict
+    from sessions.rewind.plan import OnConflicts
 
 
 @click.command("undo")
 @options.reference
 @click.option("--redo", is_flag=True, help="Repeat the rewind that was undone last.")
-@click.option(
-    "--on-conflict",
-    type=click.Choice(["overwrite", "keep", "refuse"]),
-    default="refuse",
-    show_default=True,
-    help="What to do where a turn came or a file changed since the rewind.",
-)
+@options.on_conflict("refuse", meaning="What to do where a turn came or a file changed since the rewind.")
 @options.files
 @options.add_dirs
 @options.dry_run
@@ -29,7 +23,7 @@ if TYPE_CHECKING:
 @options.as_json
 def command(
     reference: str,
-    on_conflict: OnConflict,
+    on_conflict: OnConflicts,
     files: tuple[str, ...],
     add_dirs: tuple[str, ...],
     *,

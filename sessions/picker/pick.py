@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from prompt_toolkit.input import Input
     from prompt_toolkit.output import Output
 
-    from sessions.rewind.plan import Checkpoint, History, OnConflict, OnRunning, Plan, Scope
+    from sessions.rewind.plan import Checkpoint, History, OnConflicts, OnRunning, Plan, Scope
 
 SCOPES: tuple[Scope, ...] = ("both", "conversation", "code")
 
@@ -33,7 +33,7 @@ class Rewindable(Protocol):
         *,
         scope: Scope,
         history: History,
-        on_conflict: OnConflict,
+        on_conflict: OnConflicts,
         on_running: OnRunning,
         paths: Sequence[str] | None,
     ) -> Plan:
@@ -46,7 +46,7 @@ def pick_rewind(
     *,
     scopes: tuple[Scope, ...] = SCOPES,
     history: History = "rewrite",
-    on_conflict: OnConflict = "overwrite",
+    on_conflict: OnConflicts = "overwrite",
     on_running: OnRunning = "cancel",
     paths: Sequence[str] | None = None,
     dry_run: bool = False,

@@ -5,7 +5,8 @@ A plan changes nothing and says everything; the report uses the same words, so a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
@@ -97,6 +98,21 @@ class Checkpoint:
     compacted: bool = False
     gaps: tuple[Gap, ...] = ()
     marks: tuple[Mark, ...] = ()
+
+    @property
+    def mark_names(self) -> tuple[str, ...]:
+        """The names of its marks as ``TURN:MARK`` takes them."""
+        return numbered([mark.name for mark in self.marks])
+
+
+def numbered(names: Sequence[str]) -> tuple[str, ...]:
+    """Return names that tell all apart: where several are the same, ``name#1`` and so on."""
+    times, seen = Counter(names), Counter[str]()
+    told: list[str] = []
+    for name in names:
+        seen[name] += 1
+        told.append(name if times[name] == 1 else f"{name}#{seen[name]}")
+    return tuple(told)
 
 
 @dataclass(frozen=True, slots=True)

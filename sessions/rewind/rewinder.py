@@ -25,7 +25,7 @@ from sessions.rewind.plan import FileVerdict, Gap, Plan, Report
 from sessions.rewind.planning import FilesPlan, Planner
 from sessions.rewind.policy import Policies, objection, policies, refuse, refuse_changed_files
 from sessions.rewind.splicing import Splice
-from sessions.rewind.targets import Reference, Target, mark_from, resolve, written
+from sessions.rewind.targets import Reference, Target, resolve, written
 from sessions.rewind.timeline import Timeline, Touch
 from sessions.rewind.worktree import Worktree
 from sessions.subagents.scope import unstopped
@@ -129,7 +129,7 @@ class Rewinder:
                 *(Gap("background_task", (), target.id, task) for task in (unstopped(tail) if tail else ())),
             ),
             paths=options.paths,
-            mark=written(mark_from(target.mark), timeline) if target.mark is not None else None,
+            mark=written(target.mark, timeline) if target.mark is not None else None,
             run=options.run,
             exceptions=tuple((self._shown(path), policy) for path, policy in wanted.by_path.items()),
             basis=_Basis((outline.inode, outline.size), files, target, tail, to, options),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from sessions import clock
 from sessions.errors import AmbiguousError, NotFoundError, RequestError
 from sessions.rewind.needs import Places
-from sessions.rewind.plan import Checkpoint, Mark, Scope
+from sessions.rewind.plan import Checkpoint, Mark, Scope, numbered
 from sessions.rewind.timeline import MarkRecord, Order, Timeline
 from sessions.transcript.outline import Prompt
 
@@ -41,21 +41,16 @@ class Target:
             return None
         return self.prompt.offset if self.mark is None else self.mark.offset
 
-    @property
-    def reference(self) -> Reference:
-        """What finds it again."""
-        return self.id if self.mark is None else mark_from(self.mark)
-
 
 def mark_from(record: MarkRecord) -> Mark:
     """Return a mark as the public API has it."""
     return Mark(record.message_id, record.name, clock.parse(record.at), record.seq)
 
 
-def written(mark: Mark, timeline: Timeline) -> str:
-    """Return a mark's name as ``TURN:MARK`` has it: with ``#2`` where the turn has several of that name."""
-    same = [each.seq for each in _marks_of(mark.turn, timeline) if each.name == mark.name]
-    return mark.name if len(same) < 2 else f"{mark.name}#{same.index(mark.seq) + 1}"
+def written(mark: MarkRecord, timeline: Timeline) -> str:
+    """Return a mark's name as ``TURN:MARK`` has it: numbered where its turn has several of that name."""
+    marks = _marks_of(mark.message_id, timeline)
+    return numbered([each.name for each in marks])[marks.index(mark)]
 
 
 def resolve(to: Reference, prompts: Sequence[Prompt], timeline: Timeline, scope: Scope) -> Target:
@@ -106,9 +101,8 @@ def _marked(turn: Target, name: str, seq: int | None, timeline: Timeline) -> Tar
     if seq is not None and any(mark.seq == seq for mark in found):
         found = [mark for mark in found if mark.seq == seq]
     if not found:
-        wanted, _, number = name.rpartition("#")
-        same = [mark for mark in marks if mark.name == wanted]
-        found = same[int(number) - 1 :][:1] if number.isdecimal() and 0 < int(number) <= len(same) else []
+        told_apart = numbered([mark.name for mark in marks])
+        found = [mark for mark, told in zip(marks, told_apart, strict=True) if told == name]
     if not found:
         raise NotFoundError("mark", name, hint=_which_marks(marks))
     if len(found) > 1:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from sessions import SessionStore
+from sessions import SessionStore, assistant_message
 
 Cli = Callable[..., Any]
 
@@ -209,7 +209,13 @@ def test_add_dir_lets_files_outside_be_restored(cli: Cli, kept: Any, tmp_path: P
         ["rewind", "ID"],
         ["rewind", "ID", "--to", "2"],
         ["rewind", "ID", "--to", "1", "--last", "1", "--yes"],
-        ["rewind", "ID", "--to", "1", "--history", "rewrite", "--yes"],
+        ["rewind", "ID", "--to", "1", "--history", "forget", "--yes"],
+        ["rewind", "ID", "--to", "1", "--history", "hide", "--scope", "code", "--yes"],
+        ["rewind", "ID", "--run", "r", "--scope", "both", "--yes"],
+        ["rewind", "ID", "--run", "r", "--history", "hide", "--yes"],
+        ["rewind", "ID", "--to", "1", "--on-conflict", "maybe", "--yes"],
+        ["rewind", "ID", "--to", "1", "--on-conflict", "keep=", "--yes"],
+        ["rewind", "ID", "--to", "1", "--on-conflict", "keep=a", "--on-conflict", "refuse=a", "--yes"],
         ["rewind", "ID", "--last", "0", "--yes"],
         ["rewind", "ID", "--to", "2", "--scope", "all", "--yes"],
         ["rewind"],
@@ -232,7 +238,7 @@ def test_a_command_without_what_it_needs_exits_2_in_one_line_and_changes_nothing
 
 
 def test_without_a_terminal_it_says_what_to_give(cli: Cli, kept: Any) -> None:
-    assert "--to CHECKPOINT or --last N" in cli("rewind", kept.id).err
+    assert "--to CHECKPOINT, --last N or --run RUN" in cli("rewind", kept.id).err
     assert "--yes" in cli("rewind", kept.id, "--to", "1").err
 
 
@@ -243,6 +249,10 @@ def test_without_a_terminal_it_says_what_to_give(cli: Cli, kept: Any) -> None:
         (["rewind", "ID", "--to", "99", "--yes"], "not_found"),
         (["rewind", "ID", "--last", "99", "--yes"], "not_found"),
         (["rewind", "ID", "--to", "msg-", "--yes"], "ambiguous"),
+        (["rewind", "ID", "--to", "1:no mark", "--yes"], "not_found"),
+        (["rewind", "ID", "--to", "1:", "--yes"], "not_found"),
+        (["rewind", "ID", "--run", "", "--yes"], "not_found"),
+        (["rewind", "ID", "--run", "no run", "--yes"], "not_found"),
         (["undo", "ID", "--yes"], "nothing_to_undo"),
         (["undo", "ID", "--redo", "--yes"], "nothing_to_undo"),
         (["show", "../../etc/passwd"], "not_found"),
@@ -279,3 +289,74 @@ def test_a_session_open_elsewhere_exits_5_and_can_still_be_read(cli: Cli, kept: 
         assert done.json["error"]["code"] == "locked"
         assert cli("rewind", kept.id, "--to", "1", "--dry-run").exit_code == 0
         assert cli("show", kept.id).exit_code == 0
+
+
+@pytest.fixture
+def labelled(kept: Any) -> Any:
+    """The kept session with a fourth turn: of a run, with a mark after its first file."""
+    with (
+        SessionStore(kept.root).open(kept.id) as session,
+        session.begin_turn("Two more", run_id="nightly") as turn,
+    ):
+        for name in ("first.txt", "second.txt"):
+            with turn.edit(name):
+                (kept.project / name).write_text(f"{name}\n")
+            session.append(assistant_message(f"Wrote {name}."))
+            turn.mark(f"wrote {name}")
+    return kept
+
+
+def test_a_mark_is_listed_as_it_can_be_given_and_keeps_the_prompt(cli: Cli, labelled: Any) -> None:
+    assert cli("checkpoints", labelled.id).out.splitlines()[-2].strip() == "• 4:wrote first.txt"
+    assert cli("checkpoints", labelled.id, "--json").json[3]["marks"] == ["wrote first.txt", "wrote second.txt"]
+    plan = cli("rewind", labelled.id, "--to", "4:wrote first.txt", "--dry-run").out
+    assert "loses 1 message; the prompt and what came before the mark stay" in plan
+    done = cli("rewind", labelled.id, "--to", "4:wrote first.txt", "--yes", "--json").json
+    assert (done["prompt"], done["removed_messages"]) == ("", 1)
+    assert labelled.text("first.txt") == "first.txt\n"
+    assert not (labelled.project / "second.txt").exists()
+
+
+def test_a_run_is_taken_back_alone(cli: Cli, labelled: Any) -> None:
+    before = labelled.path.read_bytes()
+    done = cli("rewind", labelled.id, "--run", "nightly", "--yes")
+    assert done.exit_code == 0
+    assert "conversation stays" not in done.out
+    assert sorted(path.name for path in labelled.project.iterdir()) == ["notes.txt"]
+    assert labelled.path.read_bytes() == before
+    assert cli("undo", labelled.id, "--yes").exit_code == 0
+    assert labelled.text("first.txt") == "first.txt\n"
+
+
+def test_what_is_hidden_stays_in_the_file(cli: Cli, labelled: Any) -> None:
+    before = labelled.path.read_bytes()
+    assert "which stay in the file" in cli("rewind", labelled.id, "--to", "4", "--history", "hide", "--dry-run").out
+    assert cli("rewind", labelled.id, "--to", "4", "--history", "hide", "--yes").exit_code == 0
+    assert labelled.path.read_bytes().startswith(before)
+    assert len(cli("checkpoints", labelled.id, "--json").json) == 3
+    assert cli("undo", labelled.id, "--yes").exit_code == 0
+    assert labelled.path.read_bytes() == before
+
+
+def test_each_path_can_have_its_own_policy(cli: Cli, labelled: Any) -> None:
+    for name in ("first.txt", "second.txt"):
+        (labelled.project / name).write_text("by hand\n")
+    words = ["rewind", labelled.id, "--to", "4", "--on-conflict", "refuse", "--on-conflict", "keep=first.txt"]
+    refused = cli(*words, "--yes")
+    assert refused.exit_code == 5
+    assert "second.txt" in refused.err
+    assert "first.txt" not in refused.err
+    done = cli(*words, "--on-conflict", "overwrite=second.txt", "--yes", "--json").json
+    assert [(file["path"], file["action"]) for file in done["files"]] == [
+        ("first.txt", "skip"), ("second.txt", "delete"),
+    ]  # fmt: skip
+    assert labelled.text("first.txt") == "by hand\n"
+
+
+def test_one_file_nobody_touched_among_those_chosen_keeps_none_of_the_others(cli: Cli, labelled: Any) -> None:
+    done = cli("rewind", labelled.id, "--to", "4", "--file", "first.txt", "--file", "typo.txt", "--yes")
+    assert done.exit_code == 0
+    assert "typo.txt" in done.out
+    assert "the agent did not touch it" in done.out
+    assert not (labelled.project / "first.txt").exists()
+    assert (labelled.project / "second.txt").exists()
