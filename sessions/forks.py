@@ -27,6 +27,7 @@ from sessions.branch import current_branch
 from sessions.errors import ConflictError, NotFoundError, RequestError
 from sessions.rewind.carried import carried, rebase
 from sessions.rewind.forking import carry
+from sessions.rewind.journal import Journal
 from sessions.rewind.log import CaptureLog
 from sessions.rewind.needs import Places
 from sessions.rewind.targets import Reference, resolve
@@ -191,8 +192,8 @@ def design(source: Source, *, title: str | None = None, workdir: str | os.PathLi
 
 
 def count_messages(source: Source, end: End) -> int:
-    """Return how many messages the history of a fork has. Parses what is copied."""
-    return fork.count_messages(source.descriptor, _bytes(source, end))
+    """Return how many messages the history of a fork will have. Parses what is copied."""
+    return reader.count_messages(source.path, _bytes(source, end))
 
 
 def build(source: Source, end: End, made: Design, writer: Writer) -> None:
@@ -246,6 +247,9 @@ def _header(workdir: str | None, parent: Parent, now: datetime) -> Header | None
 @contextlib.contextmanager
 def _transcript(parent: Parent) -> Iterator[Path]:
     """Give the transcript; while a rewind is unfinished, a copy of the one before it."""
+    if not _intent(parent).exists():
+        yield parent.transcript
+        return
     with tempfile.TemporaryDirectory(prefix="sessions-", ignore_cleanup_errors=True) as scratch:
         copy = Path(scratch) / parent.transcript.name
         yield copy if parent.as_before(copy) else parent.transcript
@@ -255,11 +259,14 @@ def _timeline(parent: Parent) -> Timeline:
     return CaptureLog(paths.sidecar(parent.transcript)).read()
 
 
+def _intent(parent: Parent) -> Path:
+    return Journal(paths.sidecar(parent.transcript)).intent
+
+
 def _moment(parent: Parent, timeline: Timeline) -> tuple[object, ...]:
     """Return what differs after a rewind, and while one is done."""
     try:
         inode = os.stat(parent.transcript).st_ino
     except FileNotFoundError:
         inode = None
-    unfinished = (paths.sidecar(parent.transcript) / "intent.json").exists()
-    return inode, unfinished, [(step.record, step.state) for step in timeline.steps]
+    return inode, _intent(parent).exists(), [(step.record, step.state) for step in timeline.steps]

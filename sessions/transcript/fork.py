@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sessions import files
-from sessions.transcript import codec, collapse, scanning
+from sessions.transcript import codec, scanning
 from sessions.transcript.entry import Kind
 from sessions.transcript.lines import read
 from sessions.transcript.selection import HidesSomethingError, Range, Selection
@@ -58,14 +58,6 @@ def write(source: int, target: int, copied: Copied, *, header: bytes | None, tit
         files.write_all(target, b"\n")
     if title is not None:
         files.write_all(target, title + b"\n")
-
-
-def count_messages(descriptor: int, end: int) -> int:
-    """Return how many messages are visible in front of a byte, the start of a visible line; see `collapse.history`.
-
-    Parses every line; memory grows with their number. The descriptor is moved.
-    """
-    return len(collapse.history(scanning.places_in(scanning.every_line(descriptor, 0, end))))
 
 
 def title_of(parent: str | None) -> str | None:
