@@ -26,7 +26,7 @@ happened, after it everything will. The session's lock guards transcript and rew
 and for short, guards the log.
 
 **Layers.** ``cli`` > ``picker`` > ``store`` > ``session`` > ``forks`` > ``rewind`` > ``subagents`` > ``transcript`` >
-``files``, ``paths`` > ``errors``, ``ids``, ``clock``; an import points down. ``import sessions`` alone loads none of it.
+``files``, ``paths`` > ``errors``, ``ids``, ``clock``; an import points down. ``import sessions`` alone loads none.
 """
 
 from __future__ import annotations

@@ -362,15 +362,13 @@ def test_an_error_at_every_call_leaves_a_whole_fork_or_none(worked, name):
     raised = 0
     for number in itertools.count(1):
         store = SessionStore(worked.root)
-        with store.open(worked.session.id, read_only=True) as session:
-            with failing(number, getattr(errno, name)) as calls:
-                try:
-                    session.fork(2).close()
-                except OSError:
-                    raised += 1
-                    failed = True
-                else:
-                    failed = False
+        failed = False
+        with store.open(worked.session.id, read_only=True) as session, failing(number, getattr(errno, name)) as calls:
+            try:
+                session.fork(2).close()
+            except OSError:
+                failed = True
+        raised += failed
         forks = [row.id for row in store.list(worked.project) if row.forked_from]
         assert len(forks) == (not failed), (number, calls[-1])
         for each in forks:
@@ -400,8 +398,10 @@ def test_a_parent_that_is_deleted_meanwhile_leaves_no_fork(worked):
     store = SessionStore(worked.root)
     with counting(names=["link"]) as links, store.open(worked.session.id, read_only=True) as session:
         session.fork().close()
-    with store.open(worked.session.id, read_only=True) as session:
-        with strike_at(len(links) // 2, lambda: SessionStore(worked.root).delete(session.id), names=["link"]):
-            with pytest.raises(NotFoundError, match="deleted meanwhile"):
-                session.fork()
+    with (
+        store.open(worked.session.id, read_only=True) as session,
+        strike_at(len(links) // 2, lambda: SessionStore(worked.root).delete(session.id), names=["link"]),
+        pytest.raises(NotFoundError, match="deleted meanwhile"),
+    ):
+        session.fork()
     assert len(store.list(worked.project)) == 1

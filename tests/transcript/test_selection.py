@@ -45,7 +45,14 @@ def test_a_fork_copies(write, words, kept):
     assert copy(write(words)) == b"".join(line + b"\n" for line in script(kept))
 
 
-@given(words=st.lists(st.sampled_from(["H", "T:t", "u1", "a1", "u2", "a2", "u3", "c1", "x", "o", "e", "R:u1", "R:a1", "R:u2", "R:u3"]), max_size=14))
+@given(
+    words=st.lists(
+        st.sampled_from(
+            ["H", "T:t", "u1", "a1", "u2", "a2", "u3", "c1", "x", "o", "e", "R:u1", "R:a1", "R:u2", "R:u3"]
+        ),
+        max_size=14,
+    )
+)
 def test_whatever_is_visible_is_copied_in_order_and_nothing_else(tmp_path_factory, words):
     path = tmp_path_factory.getbasetemp() / "any.jsonl"
     lines = script(" ".join(words))
