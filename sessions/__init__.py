@@ -13,6 +13,7 @@ and a sidecar ``<id>.ckpt`` beside it::
     undo/<record>/           what a rewind replaced (`sessions.rewind.journal`)
     intent.json              a rewind that is being carried out; gone when it is done
     torn/                    fragments a crash left at the end of the transcript
+    deleted                  without a transcript beside it, all this goes (`sessions.leftovers`)
 
 **Who may touch them.** Readers touch nothing. One writer at a time holds ``lock``. Only a rewind and its undo rewrite a
 transcript; all else appends. Files of the user are changed by `sessions.rewind.worktree` alone, below the directories
@@ -24,8 +25,8 @@ a prompt means: every path captured after it gets the state before its first cap
 happened, after it everything will. The session's lock guards transcript and rewind; the captures' lock, taken second
 and for short, guards the log.
 
-**Layers.** ``cli`` > ``picker`` > ``store`` > ``session`` > ``rewind`` > ``subagents`` > ``transcript`` > ``files``,
-``paths`` > ``errors``, ``ids``, ``clock``; an import points down. ``import sessions`` alone loads none of it.
+**Layers.** ``cli`` > ``picker`` > ``store`` > ``session`` > ``forks`` > ``rewind`` > ``subagents`` > ``transcript`` >
+``files``, ``paths`` > ``errors``, ``ids``, ``clock``; an import points down. ``import sessions`` alone loads none.
 """
 
 from __future__ import annotations

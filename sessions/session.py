@@ -12,13 +12,13 @@ import shlex
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from sessions import paths
+from sessions import forks, paths
 from sessions.compaction import Compaction, compact
 from sessions.errors import BusyError, ConflictError, RequestError
 from sessions.ownership import Ownership
@@ -80,21 +80,30 @@ class Session:
         workdir: The directory the agent works in; None for a headerless file.
         created_at: When it began.
         git_branch: The branch it began on; None where there was none.
+        forked_from: The id of the session it is a fork of; None for no fork.
         read_only: Whether it may change anything.
     """
 
     def __init__(
-        self, place: Place, settings: Settings, *, read_only: bool = False, on_close: Callable[[Session], None]
+        self,
+        place: Place,
+        settings: Settings,
+        *,
+        read_only: bool = False,
+        on_close: Callable[[Session], None],
+        begin: Callable[[Place], Session],
     ) -> None:
         self.id = place.session_id
         self.path = place.transcript
         self.workdir = place.workdir
         self.created_at = place.created_at
         self.git_branch = place.header.git_branch if place.header is not None else None
-        self.forked_from: str | None = None
+        self.forked_from = place.header.forked_from if place.header is not None else None
         self.read_only = read_only
         self._guard = threading.RLock()
         self._on_close = on_close
+        self._begin = begin
+        self._place = place
         self._pending: list[bytes] = []
         self._pending_title: str | None = None
         self._turn: Turn | None = None
@@ -115,6 +124,9 @@ class Session:
         self._worktree = worktree
         self._journal = journal
         self._engine = Engine(journal, worktree, payloads, self._log, self._writer)
+        self._parent = forks.Parent(
+            self.id, place.root, self.path, self.workdir, place.touches, self._engine.copy_of_unfinished
+        )
         self._source = self._source_for_reading()
         self._recorder = Recorder(self._log, payloads, worktree, limit_bytes=settings.max_file_bytes)
         self._rewinder = Rewinder(
@@ -434,6 +446,70 @@ class Session:
             given = tuple(paths) if paths is not None else None
             reversal = self._undoer.find(kind, what, on_conflict=on_conflict, paths=given)
             return self._undoer.run(self._engine, reversal, self)
+
+    # -- forking ---------------------------------------------------------------------------------------------------
+
+    def fork(
+        self,
+        at: Reference | None = None,
+        *,
+        title: str | None = None,
+        workdir: str | os.PathLike[str] | None = None,
+    ) -> Session:
+        """Begin a new session with the conversation and the checkpoints of this one; return it, open for writing.
+
+        It has the visible lines, byte for byte, the snapshots (linked, so they cost nothing) and an empty undo stack,
+        and needs this session no more. This one is only read: that works read-only, while another process writes it,
+        and in an open turn, of which comes along what is written and captured so far. No file and no task is touched.
+
+        Args:
+            at: The last turn that comes along; None: all do.
+            title: Its title; None: this one's with `` (fork)`` behind it, where this one has one.
+            workdir: The directory it works in, such as another worktree of the project; None: this one's. Captured
+                files below the old directory are then those below the new one.
+
+        Raises:
+            NotFoundError: There is no such checkpoint, or the session was deleted meanwhile.
+            RequestError: Nothing is written yet; the title is blank or too long; the directory is none.
+            ConflictError: The session is being rewound.
+            OSError: It could not be written. In every case of an error no fork is there. A crash leaves none, or a
+                whole one.
+        """
+        with forks.reading(self._parent) as source:
+            return self._fork(source, forks.after(source, at), forks.design(source, title=title, workdir=workdir))
+
+    def plan_fork(
+        self,
+        at: Reference | None = None,
+        *,
+        title: str | None = None,
+        workdir: str | os.PathLike[str] | None = None,
+    ) -> forks.ForkPlan:
+        """Say what ``fork`` would make; makes nothing. Its arguments and errors are those of ``fork``."""
+        with forks.reading(self._parent) as source:
+            end, design = forks.after(source, at), forks.design(source, title=title, workdir=workdir)
+            return forks.ForkPlan(design.title, design.workdir, forks.count_messages(source, end))
+
+    def _fork(self, source: forks.Source, end: forks.End, design: forks.Design) -> Session:
+        fork = self._begin(
+            replace(
+                self._place,
+                session_id=design.session_id,
+                transcript=design.transcript,
+                header=design.header,
+                new_header=design.header.raw if design.header is not None else None,
+                workdir=design.workdir,
+                touches=design.touches,
+                created_at=design.created_at,
+            )
+        )
+        try:
+            fork.open_for_writing()
+            forks.build(source, end, design, fork._writer)  # noqa: SLF001 - one class
+        except BaseException:
+            fork.close()
+            raise
+        return fork
 
     # -- life ------------------------------------------------------------------------------------------------------
 

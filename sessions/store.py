@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import os
-import shutil
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
-from sessions import clock, files, ids, paths
+from sessions import clock, files, ids, leftovers, paths
 from sessions import settings as settings_module
 from sessions.branch import current_branch
 from sessions.errors import AmbiguousError, IncompleteError, NotFoundError, RequestError, SessionsError
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
 ListScope = Literal["project", "all"]
 _CHILD_PREFIX = "subagent-"
-_DELETED = "deleted"  # in a sidecar: its transcript was, or is about to be, deleted
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +114,10 @@ class SessionStore:
         line = header_line(directory, created_at=clock.timestamp(now), git_branch=branch)
         transcript = paths.transcript_path(self.root, directory, session_id)
         header = Header(line, 0, directory, clock.timestamp(now), branch)
-        from sessions.session import Place, Session  # noqa: PLC0415 - a list does not pay for it
+        from sessions.session import Place  # noqa: PLC0415 - a list does not pay for it
 
         place = Place(session_id, self.root, transcript, header, line, directory, directory, now, _texts(add_dirs))
-        session = Session(place, settings_module.load(self.root), on_close=self._forget)
-        with self._open.guard:
-            self._open.sessions[transcript] = session
-        return session
+        return self._begin(place)
 
     def open(
         self, reference: str, *, read_only: bool = False, add_dirs: Sequence[str | os.PathLike[str]] = ()
@@ -146,22 +141,29 @@ class SessionStore:
     def _open_at(
         self, transcript: Path, *, read_only: bool, add_dirs: Sequence[str | os.PathLike[str]] = ()
     ) -> Session:
-        from sessions.session import Session  # noqa: PLC0415
-
         with self._open.guard:
             known = self._open.sessions.get(transcript)
             if known is not None:
                 return known.shared()
-            session = Session(
-                self._place(transcript, add_dirs),
-                settings_module.load(self.root),
-                read_only=read_only,
-                on_close=self._forget,
-            )
+            session = self._session(self._place(transcript, add_dirs), read_only=read_only)
             if not read_only:
                 session.open_for_writing()
+                leftovers.unmark(paths.sidecar(transcript))
                 self._open.sessions[transcript] = session
             return session
+
+    def _begin(self, place: Place) -> Session:
+        """Return a new session, open here; nothing of it is written yet."""
+        session = self._session(place)
+        with self._open.guard:
+            self._open.sessions[place.transcript] = session
+        return session
+
+    def _session(self, place: Place, *, read_only: bool = False) -> Session:
+        from sessions.session import Session  # noqa: PLC0415
+
+        settings = settings_module.load(self.root)
+        return Session(place, settings, read_only=read_only, on_close=self._forget, begin=self._begin)
 
     def latest(self, workdir: str | os.PathLike[str]) -> SessionInfo | None:
         """Return the session of a directory that was touched last; None where there is none."""
@@ -288,11 +290,11 @@ class SessionStore:
         session = self._open_at(transcript, read_only=False)
         sidecar = paths.sidecar(transcript)
         with session.deleting():
-            files.rewrite(sidecar / _DELETED, lambda _fd: None)
+            leftovers.mark(sidecar)
             os.unlink(transcript)
             files.sync_directory(transcript.parent)
             try:
-                shutil.rmtree(sidecar)
+                leftovers.remove(sidecar)
             except OSError as error:
                 raise IncompleteError(f"the session is gone, some of its snapshots are not: {error}") from error
         return session.id
@@ -310,18 +312,7 @@ class SessionStore:
         if reference is not None:
             return [self._check(self.find(reference))]
         chosen = sorted(self._transcripts(), key=_written, reverse=True)
-        return [*(self._check(transcript) for transcript in chosen), *self._finish_deletions()]
-
-    def _finish_deletions(self) -> Iterator[Checked]:
-        """Remove what a crash left of sessions that were being deleted."""
-        for mark in sorted((self.root / "projects").glob(f"**/*.ckpt/{_DELETED}")):
-            transcript = mark.parent.with_name(mark.parent.name.removesuffix(".ckpt") + ".jsonl")
-            if not transcript.exists():
-                try:
-                    shutil.rmtree(mark.parent)
-                    yield Checked(_id_of(transcript), (), ("its deletion was finished",))
-                except OSError as error:
-                    yield Checked(_id_of(transcript), (Finding("not_deleted", str(error), "left as it is"),))
+        return [*(self._check(transcript) for transcript in chosen), *_swept(self.root)]
 
     def _check(self, transcript: Path) -> Checked:
         session_id = _id_of(transcript)
@@ -348,6 +339,15 @@ class SessionStore:
             return self._open_at(transcript, read_only=True)
 
 
+def _swept(root: Path) -> Iterator[Checked]:
+    """Remove what a crash left of sessions that were being made or deleted."""
+    for session_id, trouble in leftovers.sweep(root):
+        if trouble is None:
+            yield Checked(session_id, (), ("what a crash left of it was removed",))
+        else:
+            yield Checked(session_id, (trouble,))
+
+
 def _row(path: Path) -> SessionInfo | None:
     try:
         summary, status = reader.summary(path), path.stat()
@@ -364,6 +364,7 @@ def _row(path: Path) -> SessionInfo | None:
         total_tokens=summary.total_tokens,
         first_prompt=summary.first_prompt,
         path=path,
+        forked_from=header.forked_from if header is not None else None,
         damaged=summary.damaged,
     )
 

@@ -41,6 +41,7 @@ COMMANDS = {
     "rewind": "Go back to a prompt: conversation and files together.",
     "undo": "Take back the last rewind.",
     "compact": "Let a summary stand for the conversation so far.",
+    "fork": "Begin a new session with the conversation of this one.",
     "title": "Print or change the title of a session.",
     "delete": "Delete a session and all that belongs to it.",
     "check": "Look for damage; finish what a crash left half done.",

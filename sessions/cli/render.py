@@ -37,8 +37,9 @@ def session_table(rows: Sequence[SessionInfo], now: datetime, columns: int, *, w
             ("dim", f"  {pad_start(tokens(row.total_tokens), 6)}  "),
             ("warn", "damaged " if row.damaged else ""),
         )
-        title = one_line(row.title or "", max(columns - width(plain(left)), 10))
-        yield (*left, ("", title) if title else ("dim", "(nothing in it yet)"))
+        origin = f"  fork of {short_ids([row.forked_from])[0]}" if row.forked_from is not None else ""
+        title = one_line(row.title or "", max(columns - width(plain(left)) - width(origin), 10))
+        yield (*left, ("", title) if title else ("dim", "(nothing in it yet)"), ("dim", origin))
         if with_workdir:
             yield (("dim", " " * (id_cells + 2) + (visible_path(row.workdir) if row.workdir else "(no workdir)")),)
 

@@ -16,10 +16,8 @@ from sessions.transcript.titles import MAX_CHARACTERS
 @options.as_json
 def command(reference: str, text: str | None, *, dry_run: bool, as_json: bool) -> None:
     """Print the title of a session; with TEXT, change it."""
-    if text is not None and not text.strip():
-        raise click.UsageError("the title is empty")
-    if text is not None and len(text) > MAX_CHARACTERS:
-        raise click.UsageError(f"a title has at most {MAX_CHARACTERS} characters, this one has {len(text)}")
+    if text is not None:
+        refuse_as_title(text)
     changing = text is not None and not dry_run
     store, findings = options.store(), output.Findings()
     with store.open(options.find(store, reference), read_only=not changing) as session:
@@ -31,6 +29,18 @@ def command(reference: str, text: str | None, *, dry_run: bool, as_json: bool) -
         with output.after("the title was changed"):
             _say(session.id, text, would=False, as_json=as_json)
             findings.warn(session)
+
+
+def refuse_as_title(text: str) -> None:
+    """Refuse what cannot be a title.
+
+    Raises:
+        click.UsageError: It is blank or too long.
+    """
+    if not text.strip():
+        raise click.UsageError("the title is empty")
+    if len(text) > MAX_CHARACTERS:
+        raise click.UsageError(f"a title has at most {MAX_CHARACTERS} characters, this one has {len(text)}")
 
 
 def _say(session_id: str, title: str | None, *, would: bool, as_json: bool) -> None:

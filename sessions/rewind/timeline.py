@@ -16,6 +16,8 @@ turn
 ``end``     ``turn``, ``files``, ``insertions``, ``deletions``: the turn's net effect, for lists
 ``rewind``  ``rewind``, ``scope``, ``to``, ``run``, ``from``, ``at``, ``touches``: a rewind came true
 ``undo``    ``rewind``, ``record``, ``at``: it was taken back · ``redo`` likewise: it came true once more
+``wrote``   ``path``, ``before``, ``after``, ``by``: in a fork, what a rewind of the code alone wrote in the parent
+``lost``    in a fork: here stood a record of the parent that cannot be read
 ==========  =======================================================================================================
 
 Order is the log's, never a clock's; only what was recorded after the fact names its place in ``order``. Rewinding code
@@ -230,6 +232,8 @@ class Timeline:
             "rewind": self._rewind,
             "undo": self._undo,
             "redo": self._redo,
+            "wrote": self._wrote,
+            "lost": self._lost,
         }
         if (fold := folds.get(record["kind"])) is not None:
             fold(seq, record)
@@ -370,6 +374,13 @@ class Timeline:
             before, after = image_from(each["before"]), image_from(each["after"])
             name = f"{record['kind']} {record.get('record', record['rewind'])}"
             self.touches.append(Touch((seq, 0, 0, place), None, _str(each["path"]), before, after, name))
+
+    def _wrote(self, seq: int, record: Mapping[str, object]) -> None:
+        before, after = (image_from(cast("Mapping[str, object]", record[side])) for side in ("before", "after"))
+        self.touches.append(Touch((seq, 0, 0, 0), None, _str(record["path"]), before, after, _str(record["by"])))
+
+    def _lost(self, seq: int, _record: Mapping[str, object]) -> None:
+        self.missing.append(seq)
 
     def _expire(self) -> None:
         """Forget what could be redone: something new happened."""

@@ -33,6 +33,7 @@ class Header:
     workdir: str | None
     created_at: str | None
     git_branch: str | None
+    forked_from: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

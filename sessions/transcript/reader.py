@@ -16,6 +16,7 @@ from sessions.transcript.summaries import head, summary
 
 __all__ = [
     "check",
+    "count_messages",
     "has_snapshots",
     "head",
     "lines_since",
@@ -99,6 +100,17 @@ def read_history(path: Path) -> Iterator[Entry]:
     size; then each message as it is asked for.
     """
     return _visible(path, collapse.history)
+
+
+def count_messages(path: Path, end: int | None = None) -> int:
+    """Return how many messages `read_history` yields, of those that start in front of a byte, a visible line's start.
+
+    Parses every line; takes memory proportional to their number.
+    """
+    with lines.opened(path) as (descriptor, size):
+        return len(
+            collapse.history(scanning.places_in(scanning.every_line(descriptor, 0, size if end is None else end)))
+        )
 
 
 def check(path: Path) -> Iterator[Finding]:

@@ -22,7 +22,7 @@ ANCHOR_BYTES = 256
 # nobody has to read on, unless it holds what is searched for by name. These needles are the fastest that miss
 # nothing: the search skips further the longer a needle is, and costs more than all the rest of the pass.
 _ASSISTANT = re.compile(rb'\{"timestamp":"[^"\\]*","id":"[^"\\]*","role":"assistant",').match
-_MESSAGE = re.compile(rb'\{"timestamp":"[^"\\]*","id":"([^"\\]*)","role":"(?:user|assistant)",').match
+is_usual_message = re.compile(rb'\{"timestamp":"[^"\\]*","id":"([^"\\]*)","role":"(?:user|assistant)",').match
 _COMPACT, _FILES = b'"type":"comp', b'"type":"file_history"'
 
 
@@ -203,7 +203,7 @@ def message_ids(path: Path, end: int) -> Iterator[str]:
             if offset >= end:
                 return
             offset += len(line)
-            if (canonical := _MESSAGE(line)) is not None:
+            if (canonical := is_usual_message(line)) is not None:
                 yield canonical[1].decode(errors="replace")
             elif (entry := codec.decode(line)).kind is Kind.MESSAGE and entry.id is not None:
                 yield entry.id
@@ -223,13 +223,15 @@ def last_title(descriptor: int, size: int, *, reach: int | None = None) -> Title
 def header_of(entry: Entry, offset: int) -> Header:
     """Return what a header line says; the older spelling says less."""
     data = entry.data or {}
-    workdir, created, branch = (data.get(key) for key in ("workdir", "createdAt", "gitBranch"))
+    said = (data.get(key) for key in ("workdir", "createdAt", "gitBranch", "forkedFrom"))
+    workdir, created, branch, parent = (value if isinstance(value, str) else None for value in said)
     return Header(
         raw=entry.raw,
         offset=offset,
-        workdir=workdir if isinstance(workdir, str) else None,
-        created_at=created if isinstance(created, str) else None,
-        git_branch=branch if isinstance(branch, str) else None,
+        workdir=workdir,
+        created_at=created,
+        git_branch=branch,
+        forked_from=parent,
     )
 
 

@@ -209,6 +209,32 @@ class Model(RuleBasedStateMachine):
         self.steps.append(step)
         self._apply(step)
 
+    @precondition(lambda self: self.prompts)
+    @rule(data=st.data(), deleted=st.booleans())
+    def go_on_in_a_fork(self, data, deleted: bool) -> None:
+        """The session's place is taken by a fork of it, of all or of the first turns; the files stay as they are."""
+        at = data.draw(st.none() | st.sampled_from(self.prompts))
+        parent = self.agent.session
+        self.agent.session = parent.fork(at)
+        parent.close()
+        if deleted:
+            self.agent.store.delete(parent.id)
+        kept = self.prompts if at is None else self.prompts[: self.prompts.index(at) + 1]
+        behind = self.prompts[len(kept) :]
+        self.lines = self._forked(parent.id, self.lines if not behind else _cut(self.lines, behind[0]))
+        end = self.places[behind[0]] if behind else self.time + 1
+        self.prompts, self.steps = list(kept), []
+        self.touches = [touch for touch in self.touches if touch.time < end]
+        self.removed = {each: why for each, why in self.removed.items() if self.places[each] < end}
+
+    def _forked(self, parent: str, lines: bytes) -> bytes:
+        header, *others = [line for line in self.agent.transcript.split(b"\n")[:-1] if b'"blocks"' not in line]
+        assert json.loads(header)["forkedFrom"] == parent
+        titles = [title for line in lines.split(b"\n")[:-1] if (title := json.loads(line).get("customTitle"))]
+        assert [json.loads(line)["customTitle"] for line in others] == [f"{title} (fork)" for title in titles[-1:]]
+        messages = [line for line in lines.split(b"\n")[:-1] if b'"blocks"' in line]
+        return b"".join(line + b"\n" for line in [header, *messages, *others])
+
     @rule(redo=st.booleans())
     def turn_round(self, redo: bool) -> None:
         self._redo() if redo else self._undo()

@@ -315,3 +315,19 @@ def test_the_fixture_of_such_a_session_rewinds_with_its_files(root, project):
             session.undo_rewind()
         assert contents(project) == before
         assert path.read_text() == text
+
+
+@pytest.mark.parametrize("rewound", ["not", "code", "conversation"])
+@pytest.mark.parametrize("target", [1, 2, 3])
+def test_a_fork_of_it_goes_where_it_goes(wave, target, rewound):
+    with wave.open() as session:
+        if rewound != "not":
+            session.rewind(3, scope=rewound)
+        to = target if target < 3 or rewound != "conversation" else wave.ids[3]
+        planned = session.plan_rewind(to, scope="code").files
+        fork = session.fork()
+    with fork:
+        SessionStore(wave.root).delete(wave.id)
+        assert fork.plan_rewind(to, scope="code").files == planned
+        fork.rewind(to, scope="code")
+    assert contents(wave.project) == wave.table[target]

@@ -1,0 +1,101 @@
+"""Sidecars without a transcript: what a crash left of a session that was being made, or deleted.
+
+Such a session is not there: no list shows it. A **mark** in the sidecar says that its transcript is not to be missed: a
+deletion writes it before it removes the transcript, a fork removes it when its transcript is in place. Until then the
+sidecar is nobody's, unless somebody holds its lock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from sessions import files
+from sessions.errors import ConflictError
+from sessions.ownership import CAPTURES_LOCK, Ownership
+from sessions.transcript.outline import Finding
+from sessions.transcript.writer import Writer
+
+_MARK = "deleted"
+_LOCK = "lock"
+_SUFFIX = ".ckpt"
+
+
+def mark(sidecar: Path) -> None:
+    """Say, durably, that the sidecar goes unless a transcript lies beside it."""
+    files.rewrite(sidecar / _MARK, lambda _fd: None)
+
+
+def unmark(sidecar: Path) -> None:
+    """Take that back; a mark that stays beside a transcript means nothing."""
+    with contextlib.suppress(OSError):
+        os.unlink(sidecar / _MARK)
+
+
+def remove(sidecar: Path) -> None:
+    """Remove a marked sidecar, the mark and the lock last. A crash meanwhile leaves what ``sweep`` removes.
+
+    Raises:
+        OSError: Not all could be removed.
+    """
+    for entry in list(os.scandir(sidecar)):
+        if entry.is_dir(follow_symlinks=False):
+            shutil.rmtree(entry.path)
+        elif entry.name not in {_MARK, _LOCK}:
+            os.unlink(entry.path)
+    for name in (_MARK, _LOCK):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(sidecar / name)
+    os.rmdir(sidecar)
+
+
+def sweep(root: Path) -> Iterator[tuple[str, Finding | None]]:
+    """Remove every sidecar that is nobody's, below the root of a store.
+
+    Yields:
+        The session's id, for each that held anything; with a finding where it could not be removed.
+    """
+    projects = root / "projects"
+    for sidecar in sorted([*projects.glob(f"*{_SUFFIX}"), *projects.glob(f"*/*{_SUFFIX}")]):
+        transcript = sidecar.with_name(sidecar.name.removesuffix(_SUFFIX) + ".jsonl")
+        if _is_nobodys(sidecar, transcript):
+            session_id = sidecar.name.removesuffix(_SUFFIX)
+            try:
+                if _sweep(sidecar, transcript):
+                    yield session_id, None
+            except OSError as error:
+                yield session_id, Finding("not_deleted", str(error), "left as it is")
+
+
+def _sweep(sidecar: Path, transcript: Path) -> bool:
+    """Remove a sidecar if nobody holds its lock and it still is nobody's; tell whether it held anything."""
+    owner = Ownership(sidecar)
+    session_id = sidecar.name.removesuffix(_SUFFIX)
+    try:
+        owner.take(session_id, then=lambda: None)
+    except ConflictError:
+        return False
+    try:
+        if not _is_nobodys(sidecar, transcript):
+            return False
+        Writer(transcript, sidecar=sidecar, session_id=session_id, header=None).sweep()
+        held = (sidecar / _MARK).exists()
+        remove(sidecar)
+        return held
+    finally:
+        owner.give_back()
+
+
+def _is_nobodys(sidecar: Path, transcript: Path) -> bool:
+    try:
+        if transcript.exists() or not sidecar.is_dir():
+            return False
+        names = os.listdir(sidecar)
+    except OSError:
+        return False
+    if not names:  # a project's directory may be called like a sidecar
+        return sidecar.parent.name != "projects"
+    return _MARK in names or all(name in {_LOCK, CAPTURES_LOCK} or files.is_temporary(name) for name in names)

@@ -1,0 +1,88 @@
+"""A fork's transcript: a header of its own, the visible lines of the parent, byte for byte, and a title of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sessions import files
+from sessions.transcript import codec, scanning
+from sessions.transcript.entry import Kind
+from sessions.transcript.lines import read
+from sessions.transcript.selection import HidesSomethingError, Range, Selection
+from sessions.transcript.titles import MAX_CHARACTERS
+
+_MARK = " (fork)"
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """What a fork copies of its parent; ``ended``: whether the last line ends with a newline."""
+
+    ranges: tuple[Range, ...]
+    ended: bool
+
+
+def survey(descriptor: int, end: int) -> Copied:
+    """Choose what is copied of an open transcript; see `selection`.
+
+    One pass that parses only lines of an unusual shape; a second one that parses all where something is hidden. Memory
+    does not grow with the file in the first, and with the number of messages in the second. The descriptor is moved.
+
+    Args:
+        end: The start of a visible line; lines from there on are not copied. The file's size: all are, but for a torn
+            last line.
+    """
+    try:
+        return _survey(descriptor, end, exactly=False)
+    except HidesSomethingError:
+        return _survey(descriptor, end, exactly=True)
+
+
+def write(source: int, target: int, copied: Copied, *, header: bytes | None, title: bytes | None) -> None:
+    """Write a fork's transcript.
+
+    Args:
+        source: The descriptor ``copied`` was made from.
+        target: An empty file, at its start.
+        header: Its first line, without a newline; None for none.
+        title: Its last line, likewise.
+
+    Raises:
+        OSError: It could not be written; the target holds a part.
+    """
+    if header is not None:
+        files.write_all(target, header + b"\n")
+    for each in copied.ranges:
+        files.copy_range(source, target, each.start, each.end - each.start)
+    if not copied.ended:
+        files.write_all(target, b"\n")
+    if title is not None:
+        files.write_all(target, title + b"\n")
+
+
+def title_of(parent: str | None) -> str | None:
+    """Return the title of a fork that was given none: its parent's, marked; None where that has none either."""
+    return None if parent is None or not parent.strip() else parent[: MAX_CHARACTERS - len(_MARK)] + _MARK
+
+
+def _survey(descriptor: int, end: int, *, exactly: bool) -> Copied:
+    selection = Selection(noting=exactly)
+    with open(descriptor, "rb", buffering=scanning.BUFFER, closefd=False) as file:
+        start = file.seek(0)
+        for line in file:
+            if start >= end:
+                break
+            behind = start + len(line)
+            if not exactly and line[-1] == 10 and scanning.is_usual_message(line) is not None:
+                selection.keep(start, behind)
+            else:
+                _take(selection, line, start)
+            start = behind
+    last = selection.ranges[-1].end if selection.ranges else 0
+    return Copied(tuple(selection.ranges), last == 0 or read(descriptor, last - 1, 1) == b"\n")
+
+
+def _take(selection: Selection, line: bytes, start: int) -> None:
+    entry = codec.decode(line.removesuffix(b"\n"))
+    if entry.kind is not Kind.OPAQUE or line.endswith(b"\n"):  # else it is torn
+        selection.take(entry, start, start + len(line))
