@@ -26,7 +26,7 @@ from sessions import clock, ids, leftovers, paths
 from sessions.branch import current_branch
 from sessions.errors import ConflictError, NotFoundError, RequestError
 from sessions.rewind.carried import carried, rebase
-from sessions.rewind.forking import carry
+from sessions.rewind.forking import carry, size_in
 from sessions.rewind.journal import Journal
 from sessions.rewind.log import CaptureLog
 from sessions.rewind.needs import Places
@@ -225,8 +225,14 @@ def build(source: Source, end: End, made: Design, writer: Writer) -> None:
 def _carry(source: Source, end: End, made: Design, sidecar: Path) -> None:
     parent = source.parent
     old = os.path.realpath(parent.touches) if parent.touches is not None else None
-    came = carried(source.timeline, end.order, rebased=lambda path: rebase(path, old, made.touches))
-    carry(came, parent=paths.sidecar(parent.transcript), fork=sidecar, root=parent.root)
+    given = paths.sidecar(parent.transcript)
+    came = carried(
+        source.timeline,
+        end.order,
+        rebased=lambda path: rebase(path, old, made.touches),
+        size_of=lambda file: size_in(given, file),
+    )
+    carry(came, parent=given, fork=sidecar, root=parent.root)
     if not parent.transcript.exists():  # a deletion removes it before it removes snapshots
         raise NotFoundError("session", parent.session_id, hint="it was deleted meanwhile")
 

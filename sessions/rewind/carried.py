@@ -24,11 +24,13 @@ _Placed = tuple[Order, int, list[Record]]  # records, their place, and which of 
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """Bytes that come along: ``source`` of the parent's sidecar is to lie whole in ``target`` of the fork's."""
+    """Bytes that come along: ``source`` in the parent's sidecar becomes the file ``target`` in the fork's.
+
+    Where ``source`` names no size it is the whole file, and a link does.
+    """
 
     source: Payload
-    target: Payload
-    whole: bool
+    target: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,17 +41,20 @@ class Carried:
     moved: tuple[Moved, ...]
 
 
-def carried(timeline: Timeline, end: Order | None, *, rebased: Callable[[str], str]) -> Carried:
+def carried(
+    timeline: Timeline, end: Order | None, *, rebased: Callable[[str], str], size_of: Callable[[str], int]
+) -> Carried:
     """Choose what a fork carries.
 
     Args:
         timeline: The parent's.
         end: The place where the fork ends; None: all of it comes along.
         rebased: Turns a path of the parent into one of the fork.
+        size_of: Says how many bytes a file of the parent's sidecar has; 0 where it is gone.
     """
     turns = {number: turn for number, turn in timeline.turns.items() if _in_front(turn.order, end)}
     touches = [touch for touch in timeline.touches if _in_front(touch.order, end)]
-    names = _Names(turns, touches)
+    names = _Names(turns, touches, size_of)
     placed = [
         *((turn.order, 0, [_turn(turn)]) for turn in turns.values()),
         *((touch.order, 0, list(_touch(touch, rebased(touch.path), names))) for touch in touches),
@@ -117,48 +122,80 @@ def _summary(number: int, summary: TurnSummary, rebased: Callable[[str], str]) -
 class _Names:
     """Says where the bytes of an image lie in the fork.
 
-    A turn's snapshot keeps its name where the turn comes along. Any other, and what a rewind had guarded, gets a new
-    one in `OWN_TURN`, once for each content. Bytes of another agent stay where they are.
+    A turn's snapshot keeps its name where the turn comes along. Any other bytes, such as a rewind guarded, lie in
+    `OWN_TURN`, each content once: in a link to the whole file where most of it is needed, else on their own. Bytes of
+    another agent stay where they are.
     """
 
-    def __init__(self, turns: Container[int], touches: Iterable[Touch]) -> None:
+    def __init__(self, turns: Container[int | None], touches: Iterable[Touch], size_of: Callable[[str], int]) -> None:
         self.moved: list[Moved] = []
         self._placed: dict[Payload, Payload] = {}
         self._by_content: dict[str, Payload] = {}
+        self._linked: dict[str, str] = {}
         self._last_number = 0
         images = [image for touch in touches for image in (touch.before, touch.after) if image is not None]
         for image in images:
             turn = _turn_of(image.payload) if image.payload is not None else None
-            if image.payload is not None and turn is not None and (turn == OWN_TURN or turn in turns):
-                self._place(image, image.payload, image.payload, whole=True)
+            if image.payload is not None and (turn == OWN_TURN or turn in turns):
+                self._link(image.payload.file, image.payload.file)
+                self._learn(image, image.payload, image.payload)
                 if turn == OWN_TURN:
                     self._last_number = max(self._last_number, _number_of(image.payload))
+        self._whole = self._mostly_needed(images, size_of)
 
     def of(self, image: Image, side: str) -> Image:
         """Return the image as the fork knows it; ``side`` is ``before`` or ``after``."""
-        payload, state = image.payload, image.state
-        if payload is None or payload.file.startswith("/") or not isinstance(state, Content):
+        if image.payload is None or not _moves(image):
             return image
-        placed = self._placed.get(payload) or self._by_content.get(state.sha256)
-        if placed is None:
-            self._last_number += 1
-            target = Payload(f"turns/{OWN_TURN}/files/{self._last_number:04d}.{side}", 0, state.size)
-            placed = self._place(image, payload, target, whole=_turn_of(payload) is not None)
+        if (placed := self._known(image)) is None:
+            placed = self._bring(image, image.payload, side)
         return replace(image, payload=placed)
 
-    def _place(self, image: Image, source: Payload, target: Payload, *, whole: bool) -> Payload:
-        if source not in self._placed:
-            self._placed[source] = target
-            self.moved.append(Moved(source, target, whole))
-            if isinstance(image.state, Content):
-                self._by_content.setdefault(image.state.sha256, target)
+    def _known(self, image: Image) -> Payload | None:
+        placed = self._placed.get(image.payload) if image.payload is not None else None
+        return placed or (self._by_content.get(image.state.sha256) if isinstance(image.state, Content) else None)
+
+    def _mostly_needed(self, images: Iterable[Image], size_of: Callable[[str], int]) -> set[str]:
+        needed: dict[str, set[Payload]] = {}
+        for image in images:
+            if image.payload is not None and _moves(image) and self._known(image) is None:
+                needed.setdefault(image.payload.file, set()).add(image.payload)
+        return {file for file, parts in needed.items() if 2 * sum(each.size or 0 for each in parts) >= size_of(file)}
+
+    def _bring(self, image: Image, payload: Payload, side: str) -> Payload:
+        if payload.file in self._whole:
+            target = replace(payload, file=self._link(payload.file, self._linked.get(payload.file) or self._new(side)))
+        else:
+            target = Payload(self._new(side), 0, payload.size)
+            self.moved.append(Moved(payload, target.file))
+        self._learn(image, payload, target)
         return target
+
+    def _link(self, source: str, target: str) -> str:
+        if source not in self._linked:
+            self._linked[source] = target
+            self.moved.append(Moved(Payload(source), target))
+        return target
+
+    def _learn(self, image: Image, source: Payload, target: Payload) -> None:
+        self._placed[source] = target
+        if isinstance(image.state, Content):
+            self._by_content.setdefault(image.state.sha256, target)
+
+    def _new(self, side: str) -> str:
+        self._last_number += 1
+        return f"turns/{OWN_TURN}/files/{self._last_number:04d}.{side}"
+
+
+def _moves(image: Image) -> bool:
+    """Tell whether an image's bytes lie in the parent's sidecar."""
+    return isinstance(image.state, Content) and image.payload is not None and not image.payload.file.startswith("/")
 
 
 def _turn_of(payload: Payload) -> int | None:
     """Return the turn whose snapshot a payload is; None for any other bytes."""
     match payload.file.split("/"):
-        case ["turns", turn, "files", _] if _is_number(turn) and not payload.offset:
+        case ["turns", turn, "files", _] if _is_number(turn):
             return int(turn)
         case _:
             return None

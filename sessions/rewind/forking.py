@@ -30,7 +30,7 @@ def carry(came: Carried, *, parent: Path, fork: Path, root: Path) -> None:
     Raises:
         OSError: Not all could be written; a part lies there.
     """
-    turns = sorted({int(each.target.file.split("/")[1]) for each in came.moved})
+    turns = sorted({int(each.target.split("/")[1]) for each in came.moved})
     for turn in turns:
         _open_turn(turn, parent, fork, root)
     for each in came.moved:
@@ -40,6 +40,14 @@ def carry(came: Carried, *, parent: Path, fork: Path, root: Path) -> None:
         log = CaptureLog(fork)
         with log.locked():
             log.append(came.records)
+
+
+def size_in(sidecar: Path, file: str) -> int:
+    """Return how many bytes a file of a sidecar has; 0 where it is gone."""
+    try:
+        return os.stat(sidecar / file).st_size
+    except OSError:
+        return 0
 
 
 def _open_turn(turn: int, parent: Path, fork: Path, root: Path) -> None:
@@ -53,12 +61,12 @@ def _open_turn(turn: int, parent: Path, fork: Path, root: Path) -> None:
 
 
 def _bring(moved: Moved, parent: Path, fork: Path) -> None:
+    source, target = parent / moved.source.file, fork / moved.target
     with contextlib.suppress(FileNotFoundError, FileExistsError):
-        source, target = parent / moved.source.file, fork / moved.target.file
-        if not moved.whole:
-            _copy(source, target, moved.source.offset, moved.source.size)
-        else:
+        if moved.source.size is None:
             _link(source, target)
+        else:
+            _copy(source, target, moved.source.offset, moved.source.size)
 
 
 def _link(source: Path, target: Path) -> None:

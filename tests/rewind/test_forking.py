@@ -10,6 +10,7 @@ from agent import contents, leftovers, make, verdicts
 from worst_moments import CHANGES, at_calls, counting, failing, killed_at
 
 from sessions import NotFoundError, SessionsError, SessionStore
+from sessions.rewind.carried import rebase
 from sessions.rewind.log import CaptureLog
 
 
@@ -149,12 +150,31 @@ def test_what_a_rewind_of_the_code_alone_wrote_comes_along_without_the_rewind(wo
     assert contents(worked.project) == {"f": b"f1", "g": b"by hand"}
 
 
-def test_what_a_rewind_overwrote_lies_in_the_fork_once_for_each_content(worked):
+def test_what_a_rewind_overwrote_is_linked_where_that_is_most_of_what_it_guarded(worked):
     make(worked.project / "f", "by hand")
-    worked.session.rewind(2, scope="code")
+    make(worked.project / "g", "by hand, too")
+    worked.session.rewind(1, scope="code")
+    with worked.session.fork() as fork, fork.fork() as grandchild:
+        (guarded,) = inodes(sidecar(fork) / "turns" / "0").values()
+        assert guarded == next(worked.sidecar.glob("undo/*/stage.bin")).stat().st_ino
+        assert {*inodes(sidecar(grandchild) / "turns" / "0").values()} == {guarded}
+        plans = [session.plan_rewind(2).files for session in (worked.session, fork, grandchild)]
+        assert plans == plans[:1] * 3
+        assert (fork.check(), grandchild.check()) == ([], [])
+        grandchild.rewind(2)
+        assert contents(worked.project) == {"f": b"f1", "g": b"by hand, too"}
+
+
+def test_what_a_rewind_overwrote_is_copied_where_more_lies_beside_it(worked):
+    """An undo guarded one small file, and the transcript's tail: that is none of the fork's business."""
+    worked.session.rewind(1)
+    make(worked.project / "f", "by hand")
+    worked.session.undo_rewind(on_conflict="overwrite")
+    stages = {path.stat().st_ino for path in worked.sidecar.glob("undo/*/stage.bin")}
     with worked.session.fork() as fork, fork.fork() as grandchild:
         own = sidecar(fork) / "turns" / "0" / "files"
-        assert [path.read_bytes() for path in own.iterdir()] == [b"by hand"]
+        assert b"by hand" in [path.read_bytes() for path in own.iterdir()]
+        assert not stages & {*inodes(own).values()}
         assert inodes(own) == inodes(sidecar(grandchild) / "turns" / "0" / "files")
         assert (fork.check(), grandchild.check()) == ([], [])
 
@@ -205,7 +225,7 @@ def test_fifty_forks_keep_every_content_once_and_deleting_frees_what_only_one_us
     for _ in range(50):
         agent.session.fork().close()
     projects = agent.root / "projects"
-    assert size_of(projects) < 7 * size + 50 * (210_000 + 20_000)
+    assert size_of(projects) < 7 * size + 50 * 20_000
     forks = [row.id for row in agent.store.list(agent.project) if row.forked_from]
     with agent.store.open(forks[0]) as fork, fork.begin_turn("more") as turn, turn.edit("g"):
         make(agent.project / "g", b"only here" * size)
@@ -233,6 +253,24 @@ def test_where_records_are_missing_the_fork_knows_it_too(worked):
             with pytest.raises(SessionsError, match="damaged"):
                 session.plan_rewind(1)
             assert session.plan_rewind(3).files == parent.plan_rewind(3).files
+
+
+REBASED = [
+    ("/a/b/c", "/a/b", "/x", "/x/c"),
+    ("/a/b", "/a/b", "/x", "/x"),
+    ("/a/bc", "/a/b", "/x", "/a/bc"),
+    ("/f", "/", "/x", "/x/f"),
+    ("/a/f", "/a", "/", "/f"),
+    ("/a", "/a", "/", "/"),
+    ("relative", "/a", "/x", "relative"),
+    ("/a/f", None, "/x", "/a/f"),
+    ("/a/f", "/a", None, "/a/f"),
+]
+
+
+@pytest.mark.parametrize(("path", "old", "new", "becomes"), REBASED)
+def test_a_path_below_the_old_directory_is_one_below_the_new(path, old, new, becomes):
+    assert rebase(path, old, new) == becomes
 
 
 # -- another directory -------------------------------------------------------------------------------------------------
