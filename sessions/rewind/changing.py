@@ -1,0 +1,129 @@
+"""Making a name in an open directory be something else: only instead of what was found there a moment ago."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Callable
+from typing import assert_never
+
+from sessions import files
+from sessions.rewind.examining import Identity, identity_of
+from sessions.rewind.reaching import OPEN_DIRECTORY
+from sessions.rewind.states import Absent, Content, Directory, FileState, Link, OverLimit, Unreadable
+
+NEW_DIRECTORY_MODE = 0o700
+"""What a new directory has until it gets its own mode."""
+
+
+class ChangedError(Exception):
+    """Somebody changed a path in the last moment."""
+
+
+def change(
+    directory: int,
+    name: str,
+    state: FileState,
+    *,
+    instead_of: tuple[FileState, Identity | None],
+    write: Callable[[int], None] | None,
+    temp_name: str,
+) -> None:
+    """Make a name be ``state``.
+
+    Args:
+        directory: The descriptor of the directory the name is in.
+        instead_of: What was found there; looked at once more in the last moment.
+        write: Fills the descriptor with the content; needed for ``Content``.
+        temp_name: The name of the temporary beside it, so that recovery can sweep it.
+
+    Raises:
+        ChangedError: It is no longer that; it was left as it is.
+        OSError: The system refused; the name is as it was, except that a link or an empty directory that stood in the
+            way may be gone.
+    """
+    _check_unchanged(directory, name, instead_of)
+    match state:
+        case Absent():
+            _remove(directory, name)
+        case Content(_, _, mode):
+            assert write is not None
+            _clear_directory(directory, name)
+            found = (Absent(), None) if isinstance(instead_of[0], Directory) else instead_of
+            files.rewrite(
+                name,
+                write,
+                dir_fd=directory,
+                temp_name=temp_name,
+                mode=mode,
+                sync_directory=False,
+                before_rename=lambda: _check_unchanged(directory, name, found),
+            )
+        case Directory(mode):
+            _clear_file(directory, name)
+            _make_directory(directory, name, mode)
+        case Link(target):
+            _clear_directory(directory, name)
+            files.replace_link(name, target, dir_fd=directory, temp_name=temp_name)
+        case Unreadable() | OverLimit():
+            raise ValueError(f"cannot make a path be {state}")
+        case _:
+            assert_never(state)
+
+
+def _check_unchanged(directory: int, name: str, found: tuple[FileState, Identity | None]) -> None:
+    """Compare what the system says of a name, without reading it, with what was found there a moment ago.
+
+    Raises:
+        ChangedError: It is something else now.
+    """
+    state, identity = found
+    try:
+        status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
+        unchanged = isinstance(state, Absent)
+    else:
+        match state:
+            case Content():
+                unchanged = identity is not None and identity.equals(identity_of(status))
+            case Link(target):
+                unchanged = stat.S_ISLNK(status.st_mode) and os.readlink(name, dir_fd=directory) == target
+            case Directory():
+                unchanged = stat.S_ISDIR(status.st_mode)
+            case _:
+                unchanged = False
+    if not unchanged:
+        raise ChangedError(name)
+
+
+def _remove(directory: int, name: str) -> None:
+    try:
+        os.unlink(name, dir_fd=directory)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        if error.errno not in {errno.EISDIR, errno.EPERM}:
+            raise
+        os.rmdir(name, dir_fd=directory)
+
+
+def _clear_directory(directory: int, name: str) -> None:
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        os.rmdir(name, dir_fd=directory)
+
+
+def _make_directory(directory: int, name: str, mode: int) -> None:
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(name, NEW_DIRECTORY_MODE, dir_fd=directory)
+    fd = os.open(name, OPEN_DIRECTORY, dir_fd=directory)
+    try:
+        os.fchmod(fd, mode)
+    finally:
+        os.close(fd)
+
+
+def _clear_file(directory: int, name: str) -> None:
+    with contextlib.suppress(FileNotFoundError, IsADirectoryError, PermissionError):
+        os.unlink(name, dir_fd=directory)
