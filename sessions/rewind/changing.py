@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import assert_never
 
 from sessions import files
-from sessions.rewind.examining import Identity, identity_of
+from sessions.rewind.examining import OPEN_TO_READ, Identity, identity_of
 from sessions.rewind.reaching import OPEN_DIRECTORY
 from sessions.rewind.states import Absent, Content, Directory, FileState, Link, OverLimit, Unreadable
 
@@ -30,6 +30,7 @@ def change(
     instead_of: tuple[FileState, Identity | None],
     write: Callable[[int], None] | None,
     temp_name: str,
+    in_place: bool = False,
 ) -> None:
     """Make a name be ``state``.
 
@@ -38,6 +39,8 @@ def change(
         instead_of: What was found there; looked at once more in the last moment.
         write: Fills the descriptor with the content; needed for ``Content``.
         temp_name: The name of the temporary beside it, so that recovery can sweep it.
+        in_place: Write over the file that was found instead of replacing it. A crash, or an error, leaves it half
+            written: what ``half_written`` recognises.
 
     Raises:
         ChangedError: It is no longer that; it was left as it is.
@@ -48,6 +51,9 @@ def change(
     match state:
         case Absent():
             _remove(directory, name)
+        case Content(_, _, mode) if in_place:
+            assert write is not None
+            _overwrite(directory, name, mode, write, instead_of[1])
         case Content(_, _, mode):
             assert write is not None
             _clear_directory(directory, name)
@@ -96,6 +102,32 @@ def _check_unchanged(directory: int, name: str, found: tuple[FileState, Identity
                 unchanged = False
     if not unchanged:
         raise ChangedError(name)
+
+
+def _overwrite(directory: int, name: str, mode: int, write: Callable[[int], None], found: Identity | None) -> None:
+    with contextlib.ExitStack() as stack:
+        there = os.open(name, OPEN_TO_READ, dir_fd=directory)
+        stack.callback(os.close, there)
+        if found is None or not found.equals(identity_of(os.fstat(there))):
+            raise ChangedError(name)
+        fd = _open_to_write(directory, name, there)
+        stack.callback(os.close, fd)
+        if not os.path.samestat(os.fstat(there), os.fstat(fd)):
+            raise ChangedError(name)
+        write(fd)
+        os.ftruncate(fd, os.lseek(fd, 0, os.SEEK_CUR))
+        os.fchmod(fd, mode)
+        os.fsync(fd)
+
+
+def _open_to_write(directory: int, name: str, there: int) -> int:
+    """Open a file that is open for reading already; its owner may write to it from here on, if need be."""
+    flags = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        return os.open(name, flags, dir_fd=directory)
+    except PermissionError:
+        os.fchmod(there, stat.S_IMODE(os.fstat(there).st_mode) | stat.S_IWUSR)
+        return os.open(name, flags, dir_fd=directory)
 
 
 def _remove(directory: int, name: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+from collections.abc import Iterator
 from dataclasses import astuple, dataclass
 
 from sessions import clock, files
@@ -114,6 +115,22 @@ def read_content(fd: int, copy_to: int | None = None) -> Content:
         if copy_to is not None:
             files.write_all(copy_to, chunk)
     return Content(digest.hexdigest(), size, stat.S_IMODE(os.fstat(fd).st_mode))
+
+
+def chunks_of(fd: int) -> Iterator[bytes]:
+    """Yield what an open file holds, each chunk of ``CHUNK_BYTES`` but the last.
+
+    Raises:
+        ReadFailedError: It cannot be read.
+    """
+    chunk = b""
+    while more := _read(fd):
+        chunk += more
+        if len(chunk) >= CHUNK_BYTES:
+            yield chunk[:CHUNK_BYTES]
+            chunk = chunk[CHUNK_BYTES:]
+    if chunk:
+        yield chunk
 
 
 def _read(fd: int) -> bytes:

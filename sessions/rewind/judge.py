@@ -12,11 +12,21 @@ from sessions.rewind.states import Absent, Content, Directory, FileState, Image,
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One path made from ``before`` into ``after``; swapped, it is its own undo."""
+    """One path made from ``before`` into ``after``.
+
+    Attributes:
+        in_place: Device and inode of the file whose content is written over, so that its other names, or the place it
+            is mounted from, go with it; None where it is replaced.
+    """
 
     path: str
     before: Image
     after: Image
+    in_place: tuple[int, int] | None = None
+
+    def reversed(self) -> Change:
+        """Return its undo."""
+        return Change(self.path, self.after, self.before, self.in_place)
 
 
 @dataclass(frozen=True, slots=True)

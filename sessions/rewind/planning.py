@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from sessions.rewind.edits import identity_from
 from sessions.rewind.judge import Change, Judgement, judge
 from sessions.rewind.lines import count_changes
+from sessions.rewind.mounts import mount_points
 from sessions.rewind.needs import Need, known_content
 from sessions.rewind.payloads import Payloads
 from sessions.rewind.plan import Conflict, FileVerdict, OnConflict, Reason
 from sessions.rewind.states import Absent, Content, Directory, FileState, Image, Unreadable, same
-from sessions.rewind.worktree import OutsideError, Worktree
+from sessions.rewind.worktree import Names, OutsideError, Worktree
 
 _COUNTED_FILES = 200
 _COUNTED_BYTES = 1 << 20
 _NEW_DIRECTORY_MODE = 0o755
+_IN_PLACE = "written in place: its other hard links and mounts go with it"
 
 
 @dataclass(slots=True)
@@ -60,8 +62,9 @@ class Planner:
             if judgement.change is not None and isinstance(need.target.state, Directory):
                 becoming_directories.add(need.path)
         plan = FilesPlan()
-        self._note_links(judged)
-        removed = self._settle_directories(judged, plan)
+        mounts = mount_points() if any(each.change for each in judged.values()) else frozenset()
+        self._settle_names(judged, {need.path: need for need in needs}, mounts)
+        removed = self._settle_directories(judged, plan, mounts)
         for path, judgement in judged.items():
             counted = len(judged) <= _COUNTED_FILES
             plan.verdicts.append(self._count(judgement) if counted else judgement.verdict)
@@ -88,17 +91,27 @@ class Planner:
             need, current, shown=self._shown(need.path), on_conflict=on_conflict, forbidden=forbidden, kept=kept
         )
 
-    def _note_links(self, judged: dict[str, Judgement]) -> None:
-        """Say of a file with several names that it will be replaced, so that its other names keep what is there."""
+    def _settle_names(self, judged: dict[str, Judgement], needs: Mapping[str, Need], mounts: frozenset[str]) -> None:
+        """Decide about files with several names, and about mount points.
+
+        Only the very file the agent left is written in place: all its names, wherever they are, go back with it.
+        """
         for path, judgement in judged.items():
             change = judgement.change
-            if change is not None and isinstance(change.before.state, Content) and self._worktree.names_of(path) > 1:
-                note = "; ".join(filter(None, [judgement.verdict.note, "its other hard links keep what is there now"]))
-                judged[path] = replace(judgement, verdict=replace(judgement.verdict, note=note))
+            if change is None or not isinstance(change.before.state, Content | Directory):
+                continue
+            names = self._worktree.names_of(path)
+            mounted = path in mounts
+            if names is not None and (names.count > 1 or mounted) and _may_be_written(change, needs[path], names):
+                judged[path] = _noted(replace(judgement, change=replace(change, in_place=names.inode)), _IN_PLACE)
+            elif mounted:
+                judged[path] = _immovable(judgement)
+            elif names is not None and names.count > 1:
+                judged[path] = _noted(judgement, "its other hard links keep what is there now")
 
     # -- directories -----------------------------------------------------------------------------------------------
 
-    def _settle_directories(self, judged: dict[str, Judgement], plan: FilesPlan) -> set[str]:
+    def _settle_directories(self, judged: dict[str, Judgement], plan: FilesPlan, mounts: frozenset[str]) -> set[str]:
         """Decide about directories that are in the way or must go; return the paths whose change is withdrawn."""
         going = {path for path, each in judged.items() if each.change and isinstance(each.change.after.state, Absent)}
         withdrawn: set[str] = set()
@@ -107,7 +120,7 @@ class Planner:
             if change is None or not isinstance(change.before.state, Directory):
                 continue
             if judged[path].conflict is not None:
-                emptied = self._guard_whole(path, judged)
+                emptied = self._guard_whole(path, judged, mounts)
                 note = "a directory stands in its way and cannot be kept whole"
             else:
                 emptied = [] if set(self._worktree.children(path)) <= going else None
@@ -122,13 +135,13 @@ class Planner:
                 plan.changes.extend(emptied)
         return withdrawn
 
-    def _guard_whole(self, path: str, judged: dict[str, Judgement]) -> list[Change] | None:
+    def _guard_whole(self, path: str, judged: dict[str, Judgement], mounts: frozenset[str]) -> list[Change] | None:
         """Return the removals that empty a directory; None where something in it cannot be kept."""
         removals: list[Change] = []
         closed: list[str] = []
         for below in self._worktree.descend(path, closed=closed):
             state, _ = self._worktree.examine(below)
-            if isinstance(state, Unreadable) or self._worktree.why_not(below) is not None:
+            if isinstance(state, Unreadable) or below in mounts or self._worktree.why_not(below) is not None:
                 return None
             if below not in judged:
                 removals.append(Change(below, Image(state), Image(Absent())))
@@ -182,6 +195,22 @@ class Planner:
             return b"".join(self._payloads.chunks(image))
         except OSError:
             return None
+
+
+def _may_be_written(change: Change, need: Need, names: Names) -> bool:
+    recorded = need.identity[:2] if need.identity is not None else None
+    return isinstance(change.after.state, Content) and names.inode == recorded and names.writable
+
+
+def _immovable(judgement: Judgement) -> Judgement:
+    found = "something is mounted there, which cannot be replaced"
+    verdict = replace(judgement.verdict, action="skip", reason="conflict", note=found)
+    return Judgement(verdict, None, judgement.conflict or Conflict(verdict.path, found, verdict.by))
+
+
+def _noted(judgement: Judgement, note: str) -> Judgement:
+    said = "; ".join(filter(None, [judgement.verdict.note, note]))
+    return replace(judgement, verdict=replace(judgement.verdict, note=said))
 
 
 def _below(path: str, directories: set[str]) -> bool:

@@ -9,6 +9,7 @@ import contextlib
 import os
 import stat
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from sessions import files
 from sessions.rewind.changing import NEW_DIRECTORY_MODE, ChangedError, change
@@ -17,6 +18,7 @@ from sessions.rewind.examining import (
     OPEN_TO_READ,
     Identity,
     ReadFailedError,
+    chunks_of,
     examine,
     identity_of,
     read_content,
@@ -33,9 +35,25 @@ __all__ = [
     "ReadFailedError",
     "RootMissingError",
     "Worktree",
+    "chunks_of",
     "identity_of",
     "read_content",
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """A regular file behind its names.
+
+    Attributes:
+        count: How many hard links it has.
+        inode: Its device and inode.
+        writable: Whether it can be written in place.
+    """
+
+    count: int
+    inode: tuple[int, int]
+    writable: bool
 
 
 class Worktree(Reach):
@@ -78,14 +96,18 @@ class Worktree(Reach):
         except OutsideError:
             return Unreadable("a link or file stands where its directory was"), None
 
-    def names_of(self, path: str) -> int:
-        """Return how many hard links a regular file has; 0 where there is none or it cannot be asked."""
+    def names_of(self, path: str) -> Names | None:
+        """Say under how many names a regular file is known; None where there is none or it cannot be asked."""
+        name = os.path.basename(path)
         try:
             with self.parent(path) as directory:
-                status = os.stat(os.path.basename(path), dir_fd=directory, follow_symlinks=False)
+                status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+                ours = status.st_uid == os.geteuid() or os.access(name, os.W_OK, dir_fd=directory, effective_ids=True)
         except (OSError, OutsideError):
-            return 0
-        return status.st_nlink if stat.S_ISREG(status.st_mode) else 0
+            return None
+        if not stat.S_ISREG(status.st_mode):
+            return None
+        return Names(status.st_nlink, (status.st_dev, status.st_ino), ours)
 
     @contextlib.contextmanager
     def reading(self, path: str) -> Iterator[int]:
@@ -144,6 +166,7 @@ class Worktree(Reach):
         instead_of: tuple[FileState, Identity | None],
         write: Callable[[int], None] | None,
         temp_name: str,
+        in_place: bool = False,
     ) -> None:
         """Make a path be ``state``; the arguments and errors are those of ``changing.change``.
 
@@ -151,12 +174,25 @@ class Worktree(Reach):
             OutsideError: The way there left the allowed directories.
         """
         with self.parent(path) as directory:
-            change(directory, os.path.basename(path), state, instead_of=instead_of, write=write, temp_name=temp_name)
+            change(
+                directory,
+                os.path.basename(path),
+                state,
+                instead_of=instead_of,
+                write=write,
+                temp_name=temp_name,
+                in_place=in_place,
+            )
 
     def sweep(self, path: str, temp_name: str) -> None:
         """Remove the temporary a crash may have left beside a path."""
         with contextlib.suppress(OSError, OutsideError), self.parent(path) as directory:
             os.unlink(temp_name, dir_fd=directory)
+
+    def sync(self, path: str) -> None:
+        """Make a file's bytes and mode durable."""
+        with self.reading(path) as fd:
+            os.fsync(fd)
 
     def sync_parent(self, path: str) -> None:
         """Make the names in a path's directory durable; a directory that is gone needs none."""
