@@ -6,16 +6,15 @@ import contextlib
 import errno
 import os
 import stat
+import sys
 from collections.abc import Callable
 from typing import assert_never
 
 from sessions import files
 from sessions.rewind.examining import OPEN_TO_READ, Identity, identity_of
+from sessions.rewind.midway import NEW_DIRECTORY_MODE, opened
 from sessions.rewind.reaching import OPEN_DIRECTORY
 from sessions.rewind.states import Absent, Content, Directory, FileState, Link, OverLimit, Unreadable
-
-NEW_DIRECTORY_MODE = 0o700
-"""What a new directory has until it gets its own mode."""
 
 
 class ChangedError(Exception):
@@ -32,7 +31,7 @@ def change(
     temp_name: str,
     in_place: bool = False,
 ) -> None:
-    """Make a name be ``state``.
+    """Make a name be ``state``; a directory gets its mode later, from ``set_mode``.
 
     Args:
         directory: The descriptor of the directory the name is in.
@@ -67,9 +66,10 @@ def change(
                 sync_directory=False,
                 before_rename=lambda: _check_unchanged(directory, name, found),
             )
-        case Directory(mode):
+        case Directory():
             _clear_file(directory, name)
-            _make_directory(directory, name, mode)
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(name, NEW_DIRECTORY_MODE, dir_fd=directory)
         case Link(target):
             _clear_directory(directory, name)
             files.replace_link(name, target, dir_fd=directory, temp_name=temp_name)
@@ -77,6 +77,40 @@ def change(
             raise ValueError(f"cannot make a path be {state}")
         case _:
             assert_never(state)
+
+
+def set_mode(directory: int, name: str, mode: int, *, instead_of: int) -> None:
+    """Give a directory another mode, durably.
+
+    Raises:
+        ChangedError: It has not the mode it had; it was left as it is.
+        OSError: It could not be done.
+    """
+    try:
+        fd = os.open(name, OPEN_DIRECTORY, dir_fd=directory)
+    except PermissionError:
+        _let_owner_in(directory, name, instead_of)
+        fd, instead_of = os.open(name, OPEN_DIRECTORY, dir_fd=directory), opened(instead_of)
+    try:
+        if stat.S_IMODE(os.fstat(fd).st_mode) != instead_of:
+            raise ChangedError(name)
+        os.fchmod(fd, mode)
+        files.sync_directory(fd)
+    finally:
+        os.close(fd)
+
+
+def _let_owner_in(directory: int, name: str, mode: int) -> None:
+    """Open a directory its owner may not even read: through a descriptor that needs no permission."""
+    if sys.platform != "linux":
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), name)
+    fd = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
+    try:
+        if stat.S_IMODE(os.fstat(fd).st_mode) != mode:
+            raise ChangedError(name)
+        os.chmod(f"/proc/self/fd/{fd}", opened(mode))
+    finally:
+        os.close(fd)
 
 
 def _check_unchanged(directory: int, name: str, found: tuple[FileState, Identity | None]) -> None:
@@ -144,16 +178,6 @@ def _remove(directory: int, name: str) -> None:
 def _clear_directory(directory: int, name: str) -> None:
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         os.rmdir(name, dir_fd=directory)
-
-
-def _make_directory(directory: int, name: str, mode: int) -> None:
-    with contextlib.suppress(FileExistsError):
-        os.mkdir(name, NEW_DIRECTORY_MODE, dir_fd=directory)
-    fd = os.open(name, OPEN_DIRECTORY, dir_fd=directory)
-    try:
-        os.fchmod(fd, mode)
-    finally:
-        os.close(fd)
 
 
 def _clear_file(directory: int, name: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from sessions.rewind.edits import identity_from
@@ -13,13 +13,13 @@ from sessions.rewind.mounts import mount_points
 from sessions.rewind.needs import Need, known_content
 from sessions.rewind.payloads import Payloads
 from sessions.rewind.plan import Conflict, FileVerdict, OnConflict, Reason
+from sessions.rewind.several_names import settle_names
 from sessions.rewind.states import Absent, Content, Directory, FileState, Image, Unreadable, same
-from sessions.rewind.worktree import Names, OutsideError, Worktree
+from sessions.rewind.worktree import OutsideError, Worktree
 
 _COUNTED_FILES = 200
 _COUNTED_BYTES = 1 << 20
 _NEW_DIRECTORY_MODE = 0o755
-_IN_PLACE = "written in place: its other hard links and mounts go with it"
 
 
 @dataclass(slots=True)
@@ -59,11 +59,11 @@ class Planner:
         for need in needs:
             judgement = self._judge(need, on_conflict, becoming_directories)
             judged[need.path] = judgement
-            if judgement.change is not None and isinstance(need.target.state, Directory):
+            if judgement.change is not None and _becomes_directory(judgement.change):
                 becoming_directories.add(need.path)
         plan = FilesPlan()
         mounts = mount_points() if any(each.change for each in judged.values()) else frozenset()
-        self._settle_names(judged, {need.path: need for need in needs}, mounts)
+        settle_names(judged, {need.path: need for need in needs}, self._worktree, mounts)
         removed = self._settle_directories(judged, plan, mounts)
         for path, judgement in judged.items():
             counted = len(judged) <= _COUNTED_FILES
@@ -73,6 +73,7 @@ class Planner:
             if judgement.change is not None and path not in removed:
                 plan.changes.append(judgement.change)
         plan.changes.extend(self._missing_parents(plan.changes))
+        plan.changes.extend(self._closed_parents(plan.changes))
         plan.changes = _in_order(plan.changes)
         plan.verdicts.sort(key=lambda verdict: verdict.path)
         return plan
@@ -91,24 +92,6 @@ class Planner:
             need, current, shown=self._shown(need.path), on_conflict=on_conflict, forbidden=forbidden, kept=kept
         )
 
-    def _settle_names(self, judged: dict[str, Judgement], needs: Mapping[str, Need], mounts: frozenset[str]) -> None:
-        """Decide about files with several names, and about mount points.
-
-        Only the very file the agent left is written in place: all its names, wherever they are, go back with it.
-        """
-        for path, judgement in judged.items():
-            change = judgement.change
-            if change is None or not isinstance(change.before.state, Content | Directory):
-                continue
-            names = self._worktree.names_of(path)
-            mounted = path in mounts
-            if names is not None and (names.count > 1 or mounted) and _may_be_written(change, needs[path], names):
-                judged[path] = _noted(replace(judgement, change=replace(change, in_place=names.inode)), _IN_PLACE)
-            elif mounted:
-                judged[path] = _immovable(judgement)
-            elif names is not None and names.count > 1:
-                judged[path] = _noted(judgement, "its other hard links keep what is there now")
-
     # -- directories -----------------------------------------------------------------------------------------------
 
     def _settle_directories(self, judged: dict[str, Judgement], plan: FilesPlan, mounts: frozenset[str]) -> set[str]:
@@ -117,7 +100,7 @@ class Planner:
         withdrawn: set[str] = set()
         for path in sorted(judged, reverse=True):
             change = judged[path].change
-            if change is None or not isinstance(change.before.state, Directory):
+            if change is None or not _goes(change):
                 continue
             if judged[path].conflict is not None:
                 emptied = self._guard_whole(path, judged, mounts)
@@ -163,6 +146,14 @@ class Planner:
                     parents.append(Change(parent, Image(Absent()), Image(Directory(_NEW_DIRECTORY_MODE))))
         return parents
 
+    def _closed_parents(self, changes: Iterable[Change]) -> list[Change]:
+        """Return the directories their owner may not change anything in: they are opened and closed again."""
+        known = {change.path for change in changes}
+        parents = {os.path.dirname(change.path) for change in changes} - known
+        modes = {parent: self._worktree.closed_mode(parent) for parent in sorted(parents)}
+        images = {path: Image(Directory(mode)) for path, mode in modes.items() if mode is not None}
+        return [Change(path, image, image) for path, image in images.items()]
+
     # -- lines -----------------------------------------------------------------------------------------------------
 
     def _count(self, judgement: Judgement) -> FileVerdict:
@@ -197,20 +188,12 @@ class Planner:
             return None
 
 
-def _may_be_written(change: Change, need: Need, names: Names) -> bool:
-    recorded = need.identity[:2] if need.identity is not None else None
-    return isinstance(change.after.state, Content) and names.inode == recorded and names.writable
+def _becomes_directory(change: Change) -> bool:
+    return isinstance(change.after.state, Directory) and not isinstance(change.before.state, Directory)
 
 
-def _immovable(judgement: Judgement) -> Judgement:
-    found = "something is mounted there, which cannot be replaced"
-    verdict = replace(judgement.verdict, action="skip", reason="conflict", note=found)
-    return Judgement(verdict, None, judgement.conflict or Conflict(verdict.path, found, verdict.by))
-
-
-def _noted(judgement: Judgement, note: str) -> Judgement:
-    said = "; ".join(filter(None, [judgement.verdict.note, note]))
-    return replace(judgement, verdict=replace(judgement.verdict, note=said))
+def _goes(change: Change) -> bool:
+    return isinstance(change.before.state, Directory) and not isinstance(change.after.state, Directory)
 
 
 def _below(path: str, directories: set[str]) -> bool:

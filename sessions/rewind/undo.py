@@ -216,7 +216,7 @@ class Undoer:
         needs = [
             Need(change.path, change.before, Image(change.after.state), "rewind", change.in_place)
             for change in sorted(reversal.record.changes, key=lambda change: change.path)
-            if change.path not in reversal.step.left
+            if change.path not in reversal.step.left and not same(change.before.state, change.after.state)
         ]
         if reversal.paths is not None:
             needs = chosen(needs, [self._worktree.identify(path) for path in reversal.paths], self._shown)

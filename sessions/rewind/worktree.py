@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from sessions import files
-from sessions.rewind.changing import NEW_DIRECTORY_MODE, ChangedError, change
+from sessions.rewind.changing import ChangedError, change, set_mode
 from sessions.rewind.examining import (
     CHUNK_BYTES,
     OPEN_TO_READ,
@@ -28,7 +28,6 @@ from sessions.rewind.states import Absent, Content, FileState, Unreadable
 
 __all__ = [
     "CHUNK_BYTES",
-    "NEW_DIRECTORY_MODE",
     "ChangedError",
     "Identity",
     "OutsideError",
@@ -109,6 +108,18 @@ class Worktree(Reach):
             return None
         return Names(status.st_nlink, (status.st_dev, status.st_ino), ours)
 
+    def closed_mode(self, path: str) -> int | None:
+        """Return the mode of a directory of ours in which nothing can be changed; None where there is none."""
+        name = os.path.basename(path)
+        try:
+            with self.parent(path) as directory:
+                status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+                usable = os.access(name, os.R_OK | os.W_OK | os.X_OK, dir_fd=directory, effective_ids=True)
+        except (OSError, OutsideError):
+            return None
+        ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
+        return stat.S_IMODE(status.st_mode) if ours and not usable else None
+
     @contextlib.contextmanager
     def reading(self, path: str) -> Iterator[int]:
         """Open a regular file for reading; never blocks on a pipe, never follows a link."""
@@ -184,15 +195,20 @@ class Worktree(Reach):
                 in_place=in_place,
             )
 
+    def set_mode(self, path: str, mode: int, *, instead_of: int) -> None:
+        """Give a directory another mode, as ``changing.set_mode`` does."""
+        with self.parent(path) as directory:
+            set_mode(directory, os.path.basename(path), mode, instead_of=instead_of)
+
     def sweep(self, path: str, temp_name: str) -> None:
         """Remove the temporary a crash may have left beside a path."""
         with contextlib.suppress(OSError, OutsideError), self.parent(path) as directory:
             os.unlink(temp_name, dir_fd=directory)
 
     def sync(self, path: str) -> None:
-        """Make a file's bytes and mode durable."""
-        with self.reading(path) as fd:
-            os.fsync(fd)
+        """Make bytes and mode of a file, or the mode of a directory, durable; one that cannot be read is not ours."""
+        with contextlib.suppress(PermissionError), self.reading(path) as fd:
+            files.sync_directory(fd)
 
     def sync_parent(self, path: str) -> None:
         """Make the names in a path's directory durable; a directory that is gone needs none."""

@@ -12,9 +12,10 @@ import pytest
 from agent import Agent, contents, make, tree, verdicts
 from hypothesis import example, given
 from hypothesis import strategies as st
-from worst_moments import CHANGES, counting, failing, killed_at
+from scenario import Small, builder, steps
+from worst_moments import CHANGES, failing, killed_at
 
-from sessions import ConflictError, IncompleteError, SessionsError, SessionStore
+from sessions import ConflictError, IncompleteError, SessionsError
 from sessions.rewind.half_written import BLOCK_BYTES, could_be_half_written, is_mixture
 from sessions.rewind.journal import Record, record_from
 from sessions.rewind.judge import Change
@@ -28,66 +29,32 @@ OLD = {
 NEW = {"shrinks": b"new\n", "grows": b"".join(b"new line %d\n" % number for number in range(150)), "mode": OLD["mode"]}
 
 
-_COMMITS: dict[str, tuple[int, list[int]]] = {}
+class Linked(Small):
+    """The second turn changed three files, in place; each has a twin in another directory."""
 
+    copied = False
 
-class Linked:
-    """A session whose second turn changed three files, in place; each has a twin in another directory."""
-
-    def __init__(self, base: Path) -> None:
-        self.project, self.twins, self.root = base / "project", base / "twins", base / "root"
-        self.twins.mkdir(parents=True)
-        self.agent = Agent(self.root, self.project)
+    def build(self) -> None:
+        self.twins = self.base / "twins"
+        self.twins.mkdir()
         for name, content in OLD.items():
             make(self.project / name, content)
             (self.project / name).chmod(0o640)
             os.link(self.project / name, self.twins / name)
         make(self.project / "plain", "old")
-        self.agent.turn("first")
-        self.old = self._state()
-        edits = NEW | {"mode": lambda path: path.chmod(0o755), "plain": "new"}
-        self.agent.turn("second", edits)
-        self.new = self._state()
-        self.id = self.agent.session.id
-        self.agent.close()
 
-    def _state(self) -> tuple:
+    def edit(self) -> None:
+        self.agent.turn("second", NEW | {"mode": lambda path: path.chmod(0o755), "plain": "new"})
+
+    @property
+    def state(self) -> tuple:
         inodes = {name: (os.stat(self.project / name).st_ino, os.stat(self.twins / name).st_ino) for name in OLD}
-        return tree(self.project), tree(self.twins), inodes, self.agent.transcript
-
-    def open(self):
-        return SessionStore(self.root).open(self.id)
-
-    def rewind(self) -> None:
-        with self.open() as session:
-            session.rewind(2)
-
-    def undo(self) -> None:
-        with self.open() as session:
-            session.undo_rewind()
-
-    def recover(self) -> tuple:
-        with self.open() as session:
-            return session.findings
-
-    def side(self) -> str:
-        state = self._state()
-        assert state in (self.old, self.new), "a mixture"
-        return "old" if state == self.old else "new"
+        return (*super().state, tree(self.twins), inodes)
 
 
 @pytest.fixture
 def linked(memory_path):
-    """Makes one after the other: a copy would have other inodes."""
-    numbers = itertools.count()
-
-    def build(work: str = "rewind") -> Linked:
-        built = Linked(memory_path / str(next(numbers)))
-        if work == "undo":
-            built.rewind()
-        return built
-
-    return build
+    return builder(Linked, memory_path)
 
 
 WORK = pytest.mark.parametrize(("work", "begins", "ends"), [("rewind", "new", "old"), ("undo", "old", "new")])
@@ -124,12 +91,12 @@ def test_a_conflict_in_a_file_with_a_twin_is_overwritten_in_place_and_comes_back
     there = linked()
     with open(there.project / "grows", "ab") as file:
         file.write(b"by hand\n")
-    found = there._state()
+    found = there.state
     with there.open() as session:
         assert verdicts(session.rewind(2))["grows"] == ("restore", "conflict")
         assert there.side() == "old"
         session.undo_rewind()
-    assert there._state() == found
+    assert there.state == found
 
 
 @pytest.mark.parametrize("known", ["swapped since", "never recorded"])
@@ -186,13 +153,53 @@ def test_a_file_swapped_for_one_with_the_same_content_while_it_is_staged_makes_t
     assert contents(there.project)["shrinks"] == NEW["shrinks"]
 
 
+def test_two_names_the_agent_edited_go_back_together_where_both_were_the_same(agent):
+    make(agent.project / "f", "v1")
+    os.link(agent.project / "f", agent.project / "twin")
+    with agent.session.begin_turn("edit") as turn, turn.edit("f", "twin"):
+        make(agent.project / "f", "v2")
+    report = agent.session.rewind(1)
+    assert contents(agent.project) == {"f": b"v1", "twin": b"v1"}
+    assert not report.partial
+    assert os.stat(agent.project / "f").st_nlink == 2
+    agent.session.undo_rewind()
+    assert contents(agent.project) == {"f": b"v2", "twin": b"v2"}
+    assert os.stat(agent.project / "f").st_nlink == 2
+
+
+def test_two_names_that_must_become_different_part_and_that_is_said(agent):
+    make(agent.project / "f", "v1")
+    os.link(agent.project / "f", agent.project / "twin")
+    agent.turn("edit", {"f": "v2"}, {"twin": "v3"})
+    report = agent.session.rewind(1)
+    assert contents(agent.project) == {"f": b"v1", "twin": b"v2"}
+    assert all("its other hard links keep" in file.note for file in report.files)
+    agent.session.undo_rewind()
+    assert contents(agent.project) == {"f": b"v3", "twin": b"v3"}
+
+
+def test_a_twin_that_is_kept_does_not_go_with_the_file(agent):
+    make(agent.project / "f", "v1")
+    make(agent.project / "twin", "v1")
+    agent.turn("edit", {"f": "v2", "twin": "v2"})
+    (agent.project / "twin").unlink()
+    os.link(agent.project / "f", agent.project / "twin")
+    make(agent.project / "twin", "the user's")
+    make(agent.project / "f", "v2")
+    (agent.project / "twin").chmod(0o600)
+    report = agent.session.rewind(1, on_conflict="keep")
+    assert set(verdicts(report).values()) == {("skip", "conflict")}
+    (agent.project / "twin").chmod(0o644)
+    assert contents(agent.project) == {"f": b"v2", "twin": b"v2"}
+
+
 # -- the worst moment --------------------------------------------------------------------------------------------------
 
 
 @WORK
 def test_sigkill_at_every_call_leaves_all_old_or_all_new(linked, work, begins, ends):
     seen = []
-    commit, _ = _calls(linked, work)
+    commit, _ = steps(linked, work)
     for number in itertools.count(commit - 1):
         there = linked(work)
         if not killed_at(number, getattr(there, work)):
@@ -209,7 +216,7 @@ def test_sigkill_at_every_call_leaves_all_old_or_all_new(linked, work, begins, e
 @WORK
 def test_an_error_at_every_call_leaves_all_old_or_all_new(linked, work, begins, ends, error):
     raised = 0
-    for number in itertools.count(_calls(linked, work)[0] + 1):
+    for number in itertools.count(steps(linked, work)[0] + 1):
         there = linked(work)
         failure = None
         with there.open() as session, failing(number, error, names=CHANGES) as calls:
@@ -230,7 +237,7 @@ def test_an_error_at_every_call_leaves_all_old_or_all_new(linked, work, begins, 
 @WORK
 def test_a_disk_that_stays_full_leaves_what_the_next_opening_makes_whole(linked, work, begins, ends):
     incomplete = 0
-    for number in itertools.count(_calls(linked, work)[0] + 1):
+    for number in itertools.count(steps(linked, work)[0] + 1):
         there = linked(work)
         failure = None
         with there.open() as session, failing(number, errno.ENOSPC, once=False, names=CHANGES):
@@ -248,7 +255,7 @@ def test_a_disk_that_stays_full_leaves_what_the_next_opening_makes_whole(linked,
 
 @WORK
 def test_sigkill_during_the_recovery_and_while_all_is_put_back_is_recovered_from(linked, work, begins, ends):
-    commit, (first, failed_at) = _calls(linked, work)
+    commit, (first, failed_at) = steps(linked, work)
     for second in itertools.count(1):
         there = linked(work)
         assert killed_at(first, getattr(there, work))
@@ -268,26 +275,9 @@ def test_sigkill_during_the_recovery_and_while_all_is_put_back_is_recovered_from
     assert failed_at > first > commit
 
 
-def _calls(linked, work: str) -> tuple[int, list[int]]:
-    """Return the number of the first call behind the commit point, and of the first two writes."""
-    if work in _COMMITS:
-        return _COMMITS[work]
-    there = linked(work)
-    with counting() as calls:
-        getattr(there, work)()
-    for commit in itertools.count(1):
-        there = linked(work)
-        assert killed_at(commit, getattr(there, work))
-        if (there.agent.sidecar / "intent.json").exists():
-            writes = [number for number, name in enumerate(calls, 1) if number > commit and name == "write"]
-            _COMMITS[work] = commit, writes[:2]
-            return _COMMITS[work]
-    raise AssertionError
-
-
 @WORK
 def test_a_half_written_file_somebody_edited_since_is_left_alone_and_said(linked, work, begins, ends):
-    _commit, writes = _calls(linked, work)
+    _commit, writes = steps(linked, work)
     there = linked(work)
     assert killed_at(writes[0], getattr(there, work))
     half = contents(there.project)
@@ -303,7 +293,7 @@ def test_a_half_written_file_somebody_edited_since_is_left_alone_and_said(linked
 
 @WORK
 def test_a_half_written_file_that_was_copied_since_is_another_file(linked, work, begins, ends):
-    _commit, writes = _calls(linked, work)
+    _commit, writes = steps(linked, work)
     there = linked(work)
     assert killed_at(writes[0], getattr(there, work))
     half = contents(there.project)
