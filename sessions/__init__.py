@@ -16,7 +16,7 @@ and a sidecar ``<id>.ckpt`` beside it::
     deleted                  without a transcript beside it, all this goes (`sessions.leftovers`)
 
 **Who may touch them.** Readers touch nothing. One writer at a time holds ``lock``. Only a rewind and its undo rewrite a
-transcript; all else appends. Files of the user are changed by `sessions.rewind.worktree` alone, below the directories
+transcript; all else appends. Files of the user are changed by `sessions.rewind.changing` alone, below the directories
 the session was opened with, and only those an edit captured.
 
 **One timeline, one transaction, one lock rule.** Edits of all writers are captured in one log, in order. Going back to

@@ -6,7 +6,8 @@
  1   stage guards and both transcript tails    all old; a dead stage, swept
  2   **write the intent: the commit point**    recovery does 3 to 6
  3   make each file what it must be            some files new; recovery goes on: a file already new is left, one still
-                                               old is changed, one that is neither was edited meanwhile: left, reported
+                                               old is changed, one half-way between is finished, one that is nothing of
+                                               this was edited meanwhile: left, reported
  4   rewrite the transcript                    all new but the bookkeeping; recovery does the rest
  5   append to the timeline                    as 4
  6   rename the intent into the undo record    all new
@@ -25,21 +26,20 @@ import errno
 import os
 import signal
 import threading
-import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 
-from sessions import files
 from sessions.errors import IncompleteError, StaleError
+from sessions.rewind.applying import Applier
 from sessions.rewind.journal import Journal, Record
 from sessions.rewind.judge import Change
 from sessions.rewind.log import CaptureLog
 from sessions.rewind.payloads import Payloads
 from sessions.rewind.splicing import Splice, Splicer
-from sessions.rewind.states import Absent, Content, Directory, FileState, Image, Payload, same
-from sessions.rewind.worktree import NEW_DIRECTORY_MODE, ChangedError, Identity, OutsideError, Worktree, read_content
+from sessions.rewind.states import Content, Image, Payload, same
+from sessions.rewind.worktree import OutsideError, Worktree, read_content
 from sessions.transcript.writer import Writer
 
 
@@ -69,6 +69,7 @@ class Engine:
         self._journal = journal
         self._worktree = worktree
         self._payloads = payloads
+        self._applier = Applier(worktree, payloads)
         self._log = log
         self._splicer = Splicer(writer, payloads)
         self._transcript = str(writer.path)
@@ -159,10 +160,12 @@ class Engine:
         offset = os.lseek(fd, 0, os.SEEK_CUR)
         try:
             with self._worktree.reading(change.path) as source:
+                status = os.fstat(source)
                 found = read_content(source, copy_to=fd)
         except (FileNotFoundError, OutsideError):
             raise StaleError(f"{change.path} changed meanwhile") from None
-        if not same(found, expected):
+        moved = change.in_place is not None and change.in_place != (status.st_dev, status.st_ino)
+        if moved or not same(found, expected):
             raise StaleError(f"{change.path} changed meanwhile")
         return replace(change, before=Image(found, Payload(place, offset, found.size)))
 
@@ -170,7 +173,7 @@ class Engine:
 
     def _complete(self, record: Record) -> tuple[str, ...]:
         """Make files and transcript new; return the paths that were neither image and were left alone."""
-        left = self._apply(record, record.changes)
+        left = self._applier.apply(record.id, record.changes)
         if record.cut is None or self._splicer.apply(record.cut):
             return left
         return (*left, self._transcript)
@@ -186,37 +189,6 @@ class Engine:
             self._journal.finish(record)
         return Outcome(record, left)
 
-    def _apply(self, record: Record, changes: Sequence[Change]) -> tuple[str, ...]:
-        """Make each path be its ``after``; return the paths that were neither image and were left alone."""
-        left: list[str] = []
-        for change in changes:
-            temp_name = _temp_name(record, change.path)
-            self._worktree.sweep(change.path, temp_name)
-            current, identity = self._worktree.look(change.path)
-            if same(current, change.after.state) and not _half_made(current, change):
-                continue
-            if not same(current, change.before.state) and not _half_made(current, change):
-                left.append(change.path)
-                continue
-            if not self._put(change, (current, identity), temp_name):
-                left.append(change.path)
-        for path in sorted({os.path.dirname(change.path): change.path for change in changes}.values()):
-            self._worktree.sync_parent(path)
-        return tuple(left)
-
-    def _put(self, change: Change, found: tuple[FileState, Identity | None], temp_name: str) -> bool:
-        """Make a path be its ``after``; False where somebody changed it in the last moment and it was left alone."""
-        write = self._payloads.writer(change.after) if isinstance(change.after.state, Content) else None
-        try:
-            self._worktree.put(change.path, change.after.state, instead_of=found, write=write, temp_name=temp_name)
-        except ChangedError:
-            return False
-        except OSError as error:
-            if error.errno in {errno.ENOTEMPTY, errno.EEXIST} and isinstance(change.after.state, Absent):
-                return False  # a directory in which somebody made a file meanwhile: it stays
-            raise
-        return True
-
     # -- put back --------------------------------------------------------------------------------------------------
 
     def _put_back(self, record: Record, cause: Exception | None) -> tuple[str, ...]:
@@ -229,8 +201,7 @@ class Engine:
             with contextlib.suppress(OSError):  # without the mark a crash meanwhile completes, which is whole too
                 self._journal.mark_aborted(record)
             rewritten = record.cut is not None and not self._splicer.take_back(record.cut)
-            reverse = [Change(each.path, each.after, each.before) for each in reversed(record.changes)]
-            left = self._apply(record, reverse)
+            left = self._applier.apply(record.id, [change.reversed() for change in reversed(record.changes)])
             if cause is None or not left:
                 self._journal.withdraw(record)
         except (OSError, OutsideError) as error:
@@ -246,32 +217,17 @@ class Engine:
         return (*left, self._transcript) if rewritten else left
 
 
-def _half_made(current: FileState, change: Change) -> bool:
-    """Tell whether a crash stopped between making a directory and giving it its mode."""
-    match current, change.before.state, change.after.state:
-        case Directory(), Directory(), _:
-            return False
-        case Directory(mode), _, Directory(wanted):
-            return mode == NEW_DIRECTORY_MODE != wanted
-        case _:
-            return False
-
-
 def _entry(record: Record, left: tuple[str, ...]) -> dict[str, object]:
     """Return what the timeline learns: also which of the writes count as captures."""
     entry = {**record.log[-1], "left": list(left)}
     if captured := set(record.captures) - set(left):
         entry["touches"] = [
             {"path": change.path, "before": change.before.to_record(), "after": change.after.to_record()}
+            | ({"identity": list(change.in_place)} if change.in_place else {})
             for change in record.changes
             if change.path in captured
         ]
     return entry
-
-
-def _temp_name(record: Record, path: str) -> str:
-    """Return the name a record's temporary beside a path has: recovery derives it again."""
-    return f"{files.TEMP_PREFIX}{record.id}-{zlib.crc32(os.fsencode(path)):08x}{files.TEMP_SUFFIX}"
 
 
 @contextlib.contextmanager

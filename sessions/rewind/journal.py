@@ -120,6 +120,7 @@ class Record:
             "at": self.at,
             "changes": [
                 {"path": change.path, "before": change.before.to_record(), "after": change.after.to_record()}
+                | ({"in_place": list(change.in_place)} if change.in_place else {})
                 for change in self.changes
             ],
             "cut": self.cut.to_record() if self.cut else None,
@@ -148,10 +149,7 @@ def record_from(data: Mapping[str, object]) -> Record:
             raise ValueError("a field is not a number")
         return Record(
             **cast("dict[str, str]", texts),
-            changes=tuple(
-                Change(_path(each["path"]), image_from(each["before"]), image_from(each["after"]))
-                for each in cast("list[dict[str, dict[str, object]]]", data["changes"])
-            ),
+            changes=tuple(_change_from(each) for each in cast("list[dict[str, dict[str, object]]]", data["changes"])),
             cut=_cut_from(data["cut"]),
             log=tuple(cast("list[dict[str, object]]", data["log"])),
             removed_messages=removed,
@@ -166,6 +164,22 @@ def _path(value: object) -> str:
     if not isinstance(value, str) or "\0" in value:
         raise ValueError("a path is none")
     return value
+
+
+def _change_from(each: Mapping[str, Mapping[str, object]]) -> Change:
+    return Change(
+        _path(each["path"]), image_from(each["before"]), image_from(each["after"]), _inode(each.get("in_place"))
+    )
+
+
+def _inode(value: object) -> tuple[int, int] | None:
+    match value:
+        case None:
+            return None
+        case [int(device), int(inode)]:
+            return device, inode
+        case _:
+            raise ValueError("a file's device and inode are none")
 
 
 def _cut_from(data: object) -> Cut | None:

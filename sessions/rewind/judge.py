@@ -12,11 +12,21 @@ from sessions.rewind.states import Absent, Content, Directory, FileState, Image,
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One path made from ``before`` into ``after``; swapped, it is its own undo."""
+    """One path made from ``before`` into ``after``.
+
+    Attributes:
+        in_place: Device and inode of the file whose content is written over, so that its other names, or the place it
+            is mounted from, go with it; None where it is replaced.
+    """
 
     path: str
     before: Image
     after: Image
+    in_place: tuple[int, int] | None = None
+
+    def reversed(self) -> Change:
+        """Return its undo."""
+        return Change(self.path, self.after, self.before, self.in_place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +84,7 @@ def _change(need: Need, current: FileState, shown: str, on_conflict: OnConflict)
     elif need.left is None:
         verdict = FileVerdict(shown, action, "unverified", need.by, note="nobody recorded what the agent left")
         return Judgement(verdict, change)
-    elif same(current, need.left.state):
+    elif _is_as_left(current, need.left.state, need.target.state):
         return Judgement(FileVerdict(shown, action, None, need.by), change)
     else:
         found = describe(current, need.left.state)
@@ -82,6 +92,13 @@ def _change(need: Need, current: FileState, shown: str, on_conflict: OnConflict)
     if on_conflict == "keep":
         return Judgement(FileVerdict(shown, "skip", "conflict", need.by, note=f"kept: {found}"), None, conflict)
     return Judgement(FileVerdict(shown, action, "conflict", need.by, note=found), change, conflict)
+
+
+def _is_as_left(current: FileState, left: FileState, target: FileState) -> bool:
+    """Tell whether a path is what the agent left. A directory that must go is one in any mode."""
+    if isinstance(current, Directory) and not isinstance(target, Directory):
+        return isinstance(left, Directory)
+    return same(current, left)
 
 
 def _skip(need: Need, shown: str, reason: Reason, note: str) -> Judgement:
@@ -99,6 +116,8 @@ def describe(current: FileState, left: FileState) -> str:
     match current:
         case Absent():
             phrase = "deleted since"
+        case Directory(mode) if isinstance(left, Directory):
+            phrase = f"mode changed to {mode:04o} since"
         case Directory():
             phrase = "replaced by a directory since"
         case Link(target):

@@ -76,7 +76,7 @@ class Need:
         target: Its state at the position gone back to.
         left: What the agent left there; None when nobody recorded it.
         by: Who edited it last.
-        identity: What the system said of the file with ``left``.
+        identity: What the system said of the file with ``left``: device and inode, maybe more.
         contested: Why it is a conflict whatever is there now, in a phrase: edits of it ran at the same time, or others
             edited it since. Empty where neither is so.
     """

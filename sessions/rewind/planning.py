@@ -9,10 +9,12 @@ from dataclasses import dataclass, field, replace
 from sessions.rewind.edits import identity_from
 from sessions.rewind.judge import Change, Judgement, judge
 from sessions.rewind.lines import count_changes
+from sessions.rewind.mounts import mount_points
 from sessions.rewind.needs import Need, known_content
 from sessions.rewind.payloads import Payloads
 from sessions.rewind.plan import Conflict, FileVerdict, OnConflict, Reason
 from sessions.rewind.policy import Policies
+from sessions.rewind.several_names import settle_names
 from sessions.rewind.states import Absent, Content, Directory, FileState, Image, Unreadable, same
 from sessions.rewind.worktree import OutsideError, Worktree
 
@@ -67,11 +69,12 @@ class Planner:
         for need in needs:
             judgement = self._judge(need, policies.of(need.path), becoming_directories)
             judged[need.path] = judgement
-            if judgement.change is not None and isinstance(need.target.state, Directory):
+            if judgement.change is not None and _becomes_directory(judgement.change):
                 becoming_directories.add(need.path)
         plan = FilesPlan()
-        self._note_links(judged)
-        removed = self._settle_directories(judged, plan)
+        mounts = mount_points() if any(each.change for each in judged.values()) else frozenset()
+        settle_names(judged, {need.path: need for need in needs}, self._worktree, mounts)
+        removed = self._settle_directories(judged, plan, mounts)
         for path, judgement in judged.items():
             counted = len(judged) <= _COUNTED_FILES
             plan.verdicts.append(self._count(judgement) if counted else judgement.verdict)
@@ -79,6 +82,7 @@ class Planner:
             if judgement.change is not None and path not in removed:
                 plan.changes.append(judgement.change)
         plan.changes.extend(self._missing_parents(plan.changes))
+        plan.changes.extend(self._closed_parents(plan.changes))
         plan.changes = _in_order(plan.changes)
         plan.verdicts.sort(key=lambda verdict: verdict.path)
         return plan
@@ -97,26 +101,18 @@ class Planner:
             need, current, shown=self._shown(need.path), on_conflict=on_conflict, forbidden=forbidden, kept=kept
         )
 
-    def _note_links(self, judged: dict[str, Judgement]) -> None:
-        """Say of a file with several names that it will be replaced, so that its other names keep what is there."""
-        for path, judgement in judged.items():
-            change = judgement.change
-            if change is not None and isinstance(change.before.state, Content) and self._worktree.names_of(path) > 1:
-                note = "; ".join(filter(None, [judgement.verdict.note, "its other hard links keep what is there now"]))
-                judged[path] = replace(judgement, verdict=replace(judgement.verdict, note=note))
-
     # -- directories -----------------------------------------------------------------------------------------------
 
-    def _settle_directories(self, judged: dict[str, Judgement], plan: FilesPlan) -> set[str]:
+    def _settle_directories(self, judged: dict[str, Judgement], plan: FilesPlan, mounts: frozenset[str]) -> set[str]:
         """Decide about directories that are in the way or must go; return the paths whose change is withdrawn."""
         going = {path for path, each in judged.items() if each.change and isinstance(each.change.after.state, Absent)}
         withdrawn: set[str] = set()
         for path in sorted(judged, reverse=True):
             change = judged[path].change
-            if change is None or not isinstance(change.before.state, Directory):
+            if change is None or not _goes(change):
                 continue
             if judged[path].conflict is not None:
-                emptied = self._guard_whole(path, judged)
+                emptied = self._guard_whole(path, judged, mounts)
                 note = "a directory stands in its way and cannot be kept whole"
             else:
                 emptied = [] if set(self._worktree.children(path)) <= going else None
@@ -131,13 +127,13 @@ class Planner:
                 plan.changes.extend(emptied)
         return withdrawn
 
-    def _guard_whole(self, path: str, judged: dict[str, Judgement]) -> list[Change] | None:
+    def _guard_whole(self, path: str, judged: dict[str, Judgement], mounts: frozenset[str]) -> list[Change] | None:
         """Return the removals that empty a directory; None where something in it cannot be kept."""
         removals: list[Change] = []
         closed: list[str] = []
         for below in self._worktree.descend(path, closed=closed):
             state, _ = self._worktree.examine(below)
-            if isinstance(state, Unreadable) or self._worktree.why_not(below) is not None:
+            if isinstance(state, Unreadable) or below in mounts or self._worktree.why_not(below) is not None:
                 return None
             if below not in judged:
                 removals.append(Change(below, Image(state), Image(Absent())))
@@ -158,6 +154,14 @@ class Planner:
                     made.add(parent)
                     parents.append(Change(parent, Image(Absent()), Image(Directory(_NEW_DIRECTORY_MODE))))
         return parents
+
+    def _closed_parents(self, changes: Iterable[Change]) -> list[Change]:
+        """Return the directories their owner may not change anything in: they are opened and closed again."""
+        known = {change.path for change in changes}
+        parents = {os.path.dirname(change.path) for change in changes} - known
+        modes = {parent: self._worktree.closed_mode(parent) for parent in sorted(parents)}
+        images = {path: Image(Directory(mode)) for path, mode in modes.items() if mode is not None}
+        return [Change(path, image, image) for path, image in images.items()]
 
     # -- lines -----------------------------------------------------------------------------------------------------
 
@@ -200,6 +204,14 @@ def _note_trouble(judgement: Judgement, plan: FilesPlan, *, refuse: bool) -> Non
             plan.refusing.append(judgement.conflict)
     elif refuse and judgement.verdict.reason == "unverified":
         plan.unverified.append(judgement.verdict.path)
+
+
+def _becomes_directory(change: Change) -> bool:
+    return isinstance(change.after.state, Directory) and not isinstance(change.before.state, Directory)
+
+
+def _goes(change: Change) -> bool:
+    return isinstance(change.before.state, Directory) and not isinstance(change.after.state, Directory)
 
 
 def _below(path: str, directories: set[str]) -> bool:

@@ -27,7 +27,7 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class Directory:
-    """A directory. Two are the same whatever their mode; a new one gets it."""
+    """A directory and the permission bits (07777) of it, not what is in it."""
 
     mode: int
 
@@ -60,10 +60,8 @@ FileState = Absent | Content | Directory | Link | Unreadable | OverLimit
 def same(one: FileState, other: FileState) -> bool:
     """Tell whether two states are the same file. What could not be read, or was not captured, is never the same."""
     match one:
-        case Absent() | Content() | Link():
+        case Absent() | Content() | Link() | Directory():
             return one == other
-        case Directory():
-            return isinstance(other, Directory)
         case Unreadable() | OverLimit():
             return False
     assert_never(one)

@@ -52,7 +52,8 @@ class Touch:
         order: Its place on the timeline.
         turn: The turn's number; None for a rewind's own writes and for another agent's captures.
         after: None when nobody recorded what the edit left (it is running, or it crashed).
-        identity: What the system said of the file with ``after``: six integers and when, see ``worktree.Identity``.
+        identity: What the system said of the file with ``after``: six integers and when, see ``worktree.Identity``; of
+            one that a rewind wrote in place, device and inode alone.
         by: Who made the edit: ``agent``, a subagent, or ``rewind``.
         overlap: Whether two edits of the path ran at the same time.
         earlier: While it is open again: what it left before.
@@ -373,7 +374,9 @@ class Timeline:
         ):
             before, after = image_from(each["before"]), image_from(each["after"])
             name = f"{record['kind']} {record.get('record', record['rewind'])}"
-            self.touches.append(Touch((seq, 0, 0, place), None, _str(each["path"]), before, after, name))
+            facts: object = each.get("identity")
+            identity = tuple(facts) if isinstance(facts, list) else None
+            self.touches.append(Touch((seq, 0, 0, place), None, _str(each["path"]), before, after, name, identity))
 
     def _wrote(self, seq: int, record: Mapping[str, object]) -> None:
         before, after = (image_from(cast("Mapping[str, object]", record[side])) for side in ("before", "after"))

@@ -220,9 +220,9 @@ class Undoer:
 
     def _files(self, reversal: Reversal) -> FilesPlan:
         needs = [
-            Need(change.path, change.before, Image(change.after.state), "rewind")
+            Need(change.path, change.before, Image(change.after.state), "rewind", change.in_place)
             for change in sorted(reversal.record.changes, key=lambda change: change.path)
-            if change.path not in reversal.step.left
+            if change.path not in reversal.step.left and not same(change.before.state, change.after.state)
         ]
         untouched: list[str] = []
         if reversal.paths is not None:

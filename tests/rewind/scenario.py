@@ -3,14 +3,16 @@
 import itertools
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 from agent import Agent, leftovers, make, tree
-from worst_moments import killed_at
+from worst_moments import counting, killed_at
 
-from sessions import SessionStore
+from sessions import Session, SessionStore
 
 _COMMITS: dict[tuple[int, str], int] = {}
+_STEPS: dict[tuple[str, str], tuple[int, list[int]]] = {}
 KNOWN = {"lock", "captures.lock", "timeline.jsonl", "turns", "undo"}
 
 
@@ -123,6 +125,109 @@ class Scenario:
         if "undo" in there:
             for record in (self.sidecar / "undo").iterdir():
                 assert sorted(os.listdir(record)) == ["record.json", "stage.bin"]
+
+
+class Small:
+    """A session whose second turn is to be taken back.
+
+    Attributes:
+        copied: Whether a copy does as well; else it is made anew each time, as where inodes matter.
+    """
+
+    copied = True
+
+    def __init__(self, base: Path) -> None:
+        self.base = base
+        self.project, self.root = base / "project", base / "root"
+        self.project.mkdir(parents=True)
+        self.agent = Agent(self.root, self.project)
+        self.build()
+        self.agent.turn("first")
+        self.old = self.state
+        self.edit()
+        self.new = self.state
+        self.id = self.agent.session.id
+        self.agent.close()
+
+    def build(self) -> None:
+        """Make the files of the first turn."""
+
+    def edit(self) -> None:
+        """Take the second turn."""
+
+    @property
+    def state(self) -> tuple:
+        return tree(self.project), self.agent.transcript
+
+    def open(self) -> Session:
+        return SessionStore(self.root).open(self.id)
+
+    def rewind(self) -> None:
+        with self.open() as session:
+            session.rewind(2)
+
+    def undo(self) -> None:
+        with self.open() as session:
+            session.undo_rewind()
+
+    def recover(self) -> tuple:
+        """What the next opening for writing does, and says."""
+        with self.open() as session:
+            return session.findings
+
+    def side(self) -> str:
+        """Say which state it is in: ``old``, what the rewind leaves, or ``new``."""
+        assert self.state in (self.old, self.new), "a mixture"
+        assert leftovers(self.base) == []
+        return "old" if self.state == self.old else "new"
+
+
+def builder(kind: type[Small], base: Path) -> Callable[..., Small]:
+    """Return what makes a session of a kind, one after the other, ready for ``rewind`` or ``undo``."""
+    there, numbers, made = base / "now", itertools.count(), {}
+
+    def build(work: str = "rewind") -> Small:
+        if kind.copied and there.exists():
+            _remove(there)
+        if work in made:
+            shutil.copytree(base / f"kept {work}", there, symlinks=True, copy_function=_copy)
+            return made[work]
+        built = kind(there if kind.copied else base / str(next(numbers)))
+        if work == "undo":
+            built.rewind()
+        if kind.copied:
+            made[work] = built
+            shutil.copytree(there, base / f"kept {work}", symlinks=True, copy_function=_copy)
+        return built
+
+    build.kind = kind
+    return build
+
+
+def steps(build: Callable[..., Small], work: str) -> tuple[int, list[int]]:
+    """Return the number of the first call behind the commit point, and of the first two writes."""
+    known = build.kind.__name__, work
+    if known in _STEPS:
+        return _STEPS[known]
+    there = build(work)
+    with counting() as calls:
+        getattr(there, work)()
+    for commit in itertools.count(1):
+        there = build(work)
+        assert killed_at(commit, getattr(there, work))
+        if (there.agent.sidecar / "intent.json").exists():
+            writes = [number for number, name in enumerate(calls, 1) if number > commit and name == "write"]
+            _STEPS[known] = commit, writes[:2]
+            return _STEPS[known]
+    raise AssertionError
+
+
+def _remove(directory: Path) -> None:
+    for parent, names, _ in os.walk(directory):
+        for name in names:
+            if not os.path.islink(path := os.path.join(parent, name)):
+                os.chmod(path, 0o700)
+    shutil.rmtree(directory)
 
 
 def _copy(source: str, target: str) -> None:
