@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     from sessions.rewind.plan import RewindRecord as RewindRecord
     from sessions.rewind.plan import TouchedFile as TouchedFile
     from sessions.session import Session as Session
-    from sessions.store import Checked as Checked
     from sessions.store import SessionInfo as SessionInfo
     from sessions.store import SessionStore as SessionStore
     from sessions.transcript.messages import Message as Message
@@ -65,6 +64,8 @@ if TYPE_CHECKING:
     from sessions.transcript.outline import Finding as Finding
     from sessions.turn import Edit as Edit
     from sessions.turn import Turn as Turn
+    from sessions.upkeep import Checked as Checked
+    from sessions.upkeep import Pruned as Pruned
 
 if sys.platform == "win32":
     raise ImportError("sessions does not run on Windows yet: it needs flock, fsync of directories and POSIX signals")
@@ -79,10 +80,11 @@ _HOMES = {
         "Checkpoint", "Conflict", "FileVerdict", "Gap", "Plan", "Report", "RewindRecord", "TouchedFile",
     ),
     "sessions.session": ("Session",),
-    "sessions.store": ("Checked", "SessionInfo", "SessionStore"),
+    "sessions.store": ("SessionInfo", "SessionStore"),
     "sessions.transcript.messages": ("Message", "assistant_message", "user_message"),
     "sessions.transcript.outline": ("Finding",),
     "sessions.turn": ("Edit", "Turn"),
+    "sessions.upkeep": ("Checked", "Pruned"),
 }  # fmt: skip
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 

@@ -15,6 +15,7 @@ OnConflict = Literal["overwrite", "keep", "refuse"]
 OnRunning = Literal["cancel", "refuse"]
 Action = Literal["restore", "recreate", "delete", "unchanged", "skip"]
 Reason = Literal["conflict", "lost", "outside", "over_limit", "unreadable", "unverified"]
+RewindState = Literal["done", "undone", "pruned"]
 Status = Literal["created", "modified", "deleted"]
 
 
@@ -218,10 +219,13 @@ def _shape(
 
 @dataclass(frozen=True, slots=True)
 class RewindRecord:
-    """One entry of the undo stack: ``done`` can be undone, ``undone`` redone until a new turn or rewind."""
+    """One entry of the undo stack: ``done`` can be undone, ``undone`` redone until a new turn or rewind.
+
+    What it would take to undo or redo one that is ``pruned`` was removed by the limits.
+    """
 
     id: str
     to: str
     scope: Scope
     timestamp: datetime | None
-    state: Literal["done", "undone"]
+    state: RewindState
