@@ -24,6 +24,9 @@ a prompt means: every path captured after it gets the state before its first cap
 happened, after it everything will. The session's lock guards transcript and rewind; the captures' lock, taken second
 and for short, guards the log.
 
+**Limits.** Snapshots of old turns and old undo records are removed when a turn or a rewind ends
+(`sessions.rewind.pruning`). The timeline goes on knowing of them: a file that would need one is left alone, and named.
+
 **Layers.** ``cli`` > ``picker`` > ``store`` > ``session`` > ``rewind`` > ``subagents`` > ``transcript`` > ``files``,
 ``paths`` > ``errors``, ``ids``, ``clock``; an import points down. ``import sessions`` alone loads none of it.
 """

@@ -181,7 +181,7 @@ class Payloads:
         except OSError:
             return None
         finally:
-            with contextlib.suppress(FileNotFoundError):  # two names of the same bytes: a rename leaves both
+            with contextlib.suppress(OSError):  # two names of the same bytes: a rename leaves both
                 os.unlink(temporary)
         return content
 
