@@ -105,7 +105,7 @@ class Pruner:
             if usage is None:
                 usage = Usage(self._sidecar)
                 usage.update()
-                self._carry_out(self._decide(timeline, usage, UNLIMITED))  # what a crash left
+                self._carry_out(self._leftovers(timeline, usage))
             usage.update()
             if _may_exceed(self._limits, timeline, usage):
                 eviction = self._decide(timeline, usage, self._limits).eviction
@@ -116,15 +116,24 @@ class Pruner:
     # -- deciding --------------------------------------------------------------------------------------------------
 
     def _decide(self, timeline: Timeline, usage: Usage, limits: Limits) -> Pruning:
-        if not timeline.next_seq or timeline.missing or self._journal.intent.exists():
+        if self._is_unsure(timeline):
             return Pruning()
-        dead_turns, dead_records = self._dead_turns(timeline, usage), self._dead_records(timeline, usage)
-        turns = {turn: held for turn, held in usage.turns.items() if turn not in dead_turns}
-        records = {name: held for name, held in usage.records.items() if name not in dead_records}
-        dead = [usage.turns[turn] for turn in dead_turns if turn in usage.turns]
-        dead += [usage.records[name] for name in dead_records]
-        eviction = evict(*holdings_of(timeline, turns, records), limits)
-        return Pruning(eviction, dead_turns, dead_records, freed(dead))
+        pruning = self._leftovers(timeline, usage)
+        turns = {turn: held for turn, held in usage.turns.items() if turn not in pruning.dead_turns}
+        records = {name: held for name, held in usage.records.items() if name not in pruning.dead_records}
+        return replace(pruning, eviction=evict(*holdings_of(timeline, turns, records), limits))
+
+    def _is_unsure(self, timeline: Timeline) -> bool:
+        """Tell whether it is not known what is needed."""
+        return not timeline.next_seq or bool(timeline.missing) or self._journal.intent.exists()
+
+    def _leftovers(self, timeline: Timeline, usage: Usage) -> Pruning:
+        """Return what a crash left and nothing needs."""
+        if self._is_unsure(timeline):
+            return Pruning()
+        turns, records = self._dead_turns(timeline, usage), self._dead_records(timeline, usage)
+        dead = [usage.turns[turn] for turn in turns if turn in usage.turns]
+        return Pruning(Eviction(), turns, records, freed([*dead, *(usage.records[name] for name in records)]))
 
     def _dead_turns(self, timeline: Timeline, usage: Usage) -> tuple[int, ...]:
         marked = {

@@ -7,7 +7,7 @@ turn and every rewind.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sessions.rewind.states import Payload
@@ -157,47 +157,53 @@ def holdings_of(
 ) -> tuple[list[Holding], list[Holding]]:
     """Return the undo records and the turns whose bytes are there, each in the order in which they go.
 
-    Records that no undo and no redo uses any more go before those that one may use. The turns a rewind removed belong
-    to its record. Never to go: the newest turn, and the records of the newest rewind and of the newest undo.
+    Records that no undo and no redo uses any more go before those that one may use. The turns a rewind removed go with
+    its record; where that never goes they are turns like the others, but do not count as such. Never to go: the newest
+    turn, and the records of the newest rewind and of the newest undo.
 
     Args:
         turns: What each turn's directory holds.
         records: What each undo record's directory holds.
     """
-    return _undo_holdings(timeline, turns, records), _turn_holdings(timeline, turns)
+    newest = {step.record: step for step in (timeline.newest_done(), timeline.newest_undone()) if step is not None}
+    removed = [turn for step in newest.values() for turn in _removed_by(timeline, step)]
+    return (
+        _undo_holdings(timeline, turns, records, newest),
+        sorted(
+            [
+                *_live_turns(timeline, turns),
+                *(Holding((turn,), directories=(turns[turn],)) for turn in removed if turn in turns),
+            ],
+            key=lambda holding: holding.turns,
+        ),
+    )
 
 
-def _turn_holdings(timeline: Timeline, turns: Mapping[int, Directory]) -> list[Holding]:
+def _live_turns(timeline: Timeline, turns: Mapping[int, Directory]) -> Iterator[Holding]:
     in_order = sorted(timeline.turns.values(), key=lambda turn: (turn.order, turn.turn))
-    newest = len(in_order) - 1
-    return [
-        Holding((turn.turn,), None, newest - place, place == newest or turn.turn == timeline.next_turn - 1, (held,))
-        for place, turn in enumerate(in_order)
-        if (held := turns.get(turn.turn)) is not None
-    ]
+    for newer, turn in enumerate(reversed(in_order)):
+        if (held := turns.get(turn.turn)) is not None:
+            yield Holding((turn.turn,), None, newer, not newer or turn.turn == timeline.next_turn - 1, (held,))
 
 
 def _undo_holdings(
-    timeline: Timeline, turns: Mapping[int, Directory], records: Mapping[str, Directory]
+    timeline: Timeline, turns: Mapping[int, Directory], records: Mapping[str, Directory], newest: Container[str]
 ) -> list[Holding]:
     usable = {step.record: step for step in timeline.steps if timeline.is_usable(step)}
-    newest = {step.record for step in (timeline.newest_done(), timeline.newest_undone()) if step is not None}
     known = [name for name in timeline.records if name in records]
     in_order = sorted(known, key=lambda name: (name in newest, name in usable))  # the oldest first among equals
     holdings = []
     for place, name in enumerate(in_order):
-        removed = _removed_by(timeline, name, usable.get(name))
+        removed = _removed_by(timeline, usable[name]) if name in usable and name not in newest else ()
         held = [turns[turn] for turn in removed if turn in turns]
         newer = len(in_order) - 1 - place
         holdings.append(Holding(removed, name, newer, name in newest, (records[name], *held)))
     return holdings
 
 
-def _removed_by(timeline: Timeline, record: str, step: Step | None) -> tuple[int, ...]:
-    """Return the turns that come back with a record and with no other one."""
-    if step is None or step.record != record or step.state != "done":
-        return ()
-    return timeline.removed_turns(step.rewind)
+def _removed_by(timeline: Timeline, step: Step) -> tuple[int, ...]:
+    """Return the turns that come back when a rewind is undone, and only then."""
+    return timeline.removed_turns(step.rewind) if step.state == "done" else ()
 
 
 def _directories(holdings: Iterable[Holding]) -> Iterable[Directory]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Hashable
 from pathlib import Path
@@ -61,16 +62,26 @@ class Usage:
 def measured(directory: Path) -> Directory:
     """Return what the files below a directory take; links are not followed, and what cannot be seen takes nothing."""
     found: dict[Inode, Stored] = {}
-    for parent, _, names in os.walk(directory):
-        for name in names:
-            try:
-                status = os.lstat(os.path.join(parent, name))
-            except OSError:
+    waiting = [os.fspath(directory)]
+    while waiting:
+        for entry in _entries(waiting.pop()):
+            if entry.is_dir(follow_symlinks=False):
+                waiting.append(entry.path)
                 continue
-            inode = status.st_dev, status.st_ino
-            here = found[inode].names_here if inode in found else 0
-            found[inode] = Stored(status.st_blocks * _BLOCK_BYTES, here + 1, status.st_nlink)
+            with contextlib.suppress(OSError):
+                status = entry.stat(follow_symlinks=False)
+                inode = status.st_dev, status.st_ino
+                here = found[inode].names_here if inode in found else 0
+                found[inode] = Stored(status.st_blocks * _BLOCK_BYTES, here + 1, status.st_nlink)
     return found
+
+
+def _entries(directory: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(directory) as entries:
+            return list(entries)
+    except OSError:
+        return []
 
 
 def names_in(directory: Path) -> list[str]:
