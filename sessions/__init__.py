@@ -27,6 +27,9 @@ and for short, guards the log.
 
 **Layers.** ``cli`` > ``picker`` > ``store`` > ``session`` > ``forks`` > ``rewind`` > ``subagents`` > ``transcript`` >
 ``files``, ``paths`` > ``errors``, ``ids``, ``clock``; an import points down. ``import sessions`` alone loads none.
+
+**Limits.** Snapshots of old turns and old undo records are removed when a turn or a rewind ends
+(`sessions.rewind.pruning`). The timeline goes on knowing of them: a file that would need one is left alone, and named.
 """
 
 from __future__ import annotations
@@ -58,7 +61,6 @@ if TYPE_CHECKING:
     from sessions.rewind.plan import RewindRecord as RewindRecord
     from sessions.rewind.plan import TouchedFile as TouchedFile
     from sessions.session import Session as Session
-    from sessions.store import Checked as Checked
     from sessions.store import SessionInfo as SessionInfo
     from sessions.store import SessionStore as SessionStore
     from sessions.transcript.messages import Message as Message
@@ -67,6 +69,8 @@ if TYPE_CHECKING:
     from sessions.transcript.outline import Finding as Finding
     from sessions.turn import Edit as Edit
     from sessions.turn import Turn as Turn
+    from sessions.upkeep import Checked as Checked
+    from sessions.upkeep import Pruned as Pruned
 
 if sys.platform == "win32":
     raise ImportError("sessions does not run on Windows yet: it needs flock, fsync of directories and POSIX signals")
@@ -81,10 +85,11 @@ _HOMES = {
         "Checkpoint", "Conflict", "FileVerdict", "Gap", "Mark", "Plan", "Report", "RewindRecord", "TouchedFile",
     ),
     "sessions.session": ("Session",),
-    "sessions.store": ("Checked", "SessionInfo", "SessionStore"),
+    "sessions.store": ("SessionInfo", "SessionStore"),
     "sessions.transcript.messages": ("Message", "assistant_message", "user_message"),
     "sessions.transcript.outline": ("Finding",),
     "sessions.turn": ("Edit", "Turn"),
+    "sessions.upkeep": ("Checked", "Pruned"),
 }  # fmt: skip
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 

@@ -68,8 +68,8 @@ class NothingToUndoError(RequestError):
 
     code = "nothing_to_undo"
 
-    def __init__(self, what: str = "undo") -> None:
-        super().__init__(f"nothing to {what}")
+    def __init__(self, what: str = "undo", why: str = "") -> None:
+        super().__init__(f"nothing to {what}" + (f": {why}" if why else ""))
 
 
 class DataError(SessionsError):

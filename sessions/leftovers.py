@@ -16,7 +16,6 @@ from pathlib import Path
 from sessions import files
 from sessions.errors import ConflictError
 from sessions.ownership import CAPTURES_LOCK, Ownership
-from sessions.transcript.outline import Finding
 from sessions.transcript.writer import Writer
 
 _MARK = "deleted"
@@ -52,28 +51,28 @@ def remove(sidecar: Path) -> None:
     os.rmdir(sidecar)
 
 
-def sweep(root: Path) -> Iterator[tuple[str, Finding | None]]:
-    """Remove every sidecar that is nobody's, below the root of a store.
-
-    Yields:
-        The session's id, for each that held anything; with a finding where it could not be removed.
-    """
+def nobodys(root: Path) -> Iterator[Path]:
+    """Yield every sidecar that is nobody's, below the root of a store, sorted."""
     projects = root / "projects"
     for sidecar in sorted([*projects.glob(f"*{_SUFFIX}"), *projects.glob(f"*/*{_SUFFIX}")]):
-        transcript = sidecar.with_name(sidecar.name.removesuffix(_SUFFIX) + ".jsonl")
-        if _is_nobodys(sidecar, transcript):
-            session_id = sidecar.name.removesuffix(_SUFFIX)
-            try:
-                if _sweep(sidecar, transcript):
-                    yield session_id, None
-            except OSError as error:
-                yield session_id, Finding("not_deleted", str(error), "left as it is")
+        if _is_nobodys(sidecar, _transcript_of(sidecar)):
+            yield sidecar
 
 
-def _sweep(sidecar: Path, transcript: Path) -> bool:
-    """Remove a sidecar if nobody holds its lock and it still is nobody's; tell whether it held anything."""
+def session_of(sidecar: Path) -> str:
+    """Return the id of the session a sidecar belongs to."""
+    return sidecar.name.removesuffix(_SUFFIX)
+
+
+def sweep(sidecar: Path) -> bool:
+    """Remove a sidecar if nobody holds its lock and it still is nobody's; tell whether it held anything.
+
+    Raises:
+        OSError: Not all could be removed.
+    """
+    transcript = _transcript_of(sidecar)
     owner = Ownership(sidecar)
-    session_id = sidecar.name.removesuffix(_SUFFIX)
+    session_id = session_of(sidecar)
     try:
         owner.take(session_id, then=lambda: None)
     except ConflictError:
@@ -87,6 +86,10 @@ def _sweep(sidecar: Path, transcript: Path) -> bool:
         return held
     finally:
         owner.give_back()
+
+
+def _transcript_of(sidecar: Path) -> Path:
+    return sidecar.with_name(f"{session_of(sidecar)}.jsonl")
 
 
 def _is_nobodys(sidecar: Path, transcript: Path) -> bool:

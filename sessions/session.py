@@ -28,11 +28,13 @@ from sessions.rewind.edits import Recorder
 from sessions.rewind.engine import Engine, Outcome
 from sessions.rewind.foreign import ForeignHistory
 from sessions.rewind.journal import Journal, seam_of
+from sessions.rewind.kept import Kept
 from sessions.rewind.log import CaptureLog
 from sessions.rewind.options import Options
 from sessions.rewind.payloads import Payloads
 from sessions.rewind.plan import Checkpoint, History, OnConflicts, OnRunning, Plan, Report, RewindRecord, Scope
 from sessions.rewind.planning import Planner
+from sessions.rewind.pruning import Pruner, Pruning
 from sessions.rewind.rewinder import Rewinder
 from sessions.rewind.targets import Reference
 from sessions.rewind.undo import Undoer
@@ -120,7 +122,7 @@ class Session:
         self._log = CaptureLog(sidecar)
         payloads = self._payloads = Payloads(sidecar, root=place.root)
         journal = Journal(sidecar)
-        planner = Planner(worktree, payloads, self._shown)
+        planner = Planner(worktree, payloads, Kept(self._log, journal, payloads), self._shown)
         self._worktree = worktree
         self._journal = journal
         self._engine = Engine(journal, worktree, payloads, self._log, self._writer)
@@ -129,6 +131,7 @@ class Session:
         )
         self._source = self._source_for_reading()
         self._recorder = Recorder(self._log, payloads, worktree, limit_bytes=settings.max_file_bytes)
+        self._pruner = Pruner(self._log, journal, settings.limits)
         self._rewinder = Rewinder(
             self.id,
             self._source,
@@ -383,7 +386,9 @@ class Session:
         with self._writing():
             self._refuse_open_turn("rewind")
             self._take_lock()
-            return self._rewinder.rewind(self._engine, to, options, self)
+            report = self._rewinder.rewind(self._engine, to, options, self)
+            self._pruner.keep_within()
+            return report
 
     def undo_rewind(
         self,
@@ -442,10 +447,13 @@ class Session:
             self._refuse_open_turn(kind)
             self._take_lock()
             if isinstance(what, Plan):
-                return self._undoer.run(self._engine, self._undoer.again(what), self, given=what)
-            given = tuple(paths) if paths is not None else None
-            reversal = self._undoer.find(kind, what, on_conflict=on_conflict, paths=given)
-            return self._undoer.run(self._engine, reversal, self)
+                report = self._undoer.run(self._engine, self._undoer.again(what), self, given=what)
+            else:
+                given = tuple(paths) if paths is not None else None
+                reversal = self._undoer.find(kind, what, on_conflict=on_conflict, paths=given)
+                report = self._undoer.run(self._engine, reversal, self)
+            self._pruner.keep_within()
+            return report
 
     # -- forking ---------------------------------------------------------------------------------------------------
 
@@ -564,6 +572,22 @@ class Session:
                 self._on_close(self)
                 self._ownership.give_up()
 
+    def prune(self, *, undo: bool = False, dry_run: bool = False) -> Pruning:
+        """Remove snapshots and undo records beyond the limits, as is done at the end of a turn and of a rewind.
+
+        Args:
+            undo: Whether of the undo records only the newest stays, whatever the limits.
+            dry_run: Only say what would go.
+
+        Raises:
+            OSError: Not all could be removed; the next pruning goes on.
+        """
+        if dry_run:
+            return self._pruner.look(undo=undo)
+        with self._writing():
+            self._take_lock()
+            return self._pruner.prune(undo=undo)
+
     def check(self) -> list[Finding]:
         """Look at every line of the transcript and every record beside it; changes nothing.
 
@@ -626,6 +650,7 @@ class Session:
         with self._guard:
             if self._turn is turn:
                 self._turn = None
+                self._pruner.keep_within()
 
     def _shown(self, path: str) -> str:
         return paths.shown(path, self._worktree.workdir) if self._worktree.workdir else path

@@ -7,6 +7,27 @@ from dataclasses import dataclass
 from pathlib import Path
 
 MAX_FILE_BYTES = 32 * 1024 * 1024
+RETAIN_TURNS = 100
+RETAIN_REWINDS = 20
+QUOTA_BYTES = 1024 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one session may keep beside its transcript. A limit of 0 is none: nothing is ever pruned for it.
+
+    Attributes:
+        retain_turns: Snapshots of the last so many turns are kept (``[checkpoints] retain_turns``).
+        retain_rewinds: So many rewinds can be taken back (``retain_rewinds``).
+        quota_bytes: What snapshots and undo records may take on disk together (``quota_bytes``).
+    """
+
+    retain_turns: int = RETAIN_TURNS
+    retain_rewinds: int = RETAIN_REWINDS
+    quota_bytes: int = QUOTA_BYTES
+
+
+UNLIMITED = Limits(0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,10 +36,13 @@ class Settings:
 
     Attributes:
         max_file_bytes: A larger file is not captured (``[checkpoints] max_file_bytes``).
-        damage: Why the file could not be used; the defaults hold then. None when it was fine or missing.
+        limits: What is kept.
+        damage: Why the file could not be used; None when it was fine or missing. Otherwise ``max_file_bytes`` has its
+            default and nothing is limited: a file nobody can read is no order to remove anything.
     """
 
     max_file_bytes: int = MAX_FILE_BYTES
+    limits: Limits = Limits()
     damage: str | None = None
 
 
@@ -26,7 +50,7 @@ def load(root: Path) -> Settings:
     """Read the settings of a store.
 
     Returns:
-        The settings; a file that cannot be read, parsed or believed yields the defaults and says so in ``damage``: a
+        The settings; a file that cannot be read, parsed or believed, be it in one number, says so in ``damage``: a
         damaged setting never makes anything shorter or smaller.
     """
     try:
@@ -34,16 +58,34 @@ def load(root: Path) -> Settings:
     except FileNotFoundError:
         return Settings()
     except RecursionError:
-        return Settings(damage="settings.toml: it is nested too deeply")
+        return _damaged("it is nested too deeply")
     except (OSError, ValueError) as error:
-        return Settings(damage=f"settings.toml: {error}")
+        return _damaged(str(error))
     checkpoints = said.get("checkpoints", {})
     if not isinstance(checkpoints, dict):
-        return Settings(damage="settings.toml: [checkpoints] is not a table")
-    limit = checkpoints.get("max_file_bytes", MAX_FILE_BYTES)
-    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 0:
-        return Settings(damage=f"settings.toml: max_file_bytes is {limit!r}, not a number of bytes")
-    return Settings(max_file_bytes=limit)
+        return _damaged("[checkpoints] is not a table")
+    try:
+        return Settings(
+            _number(checkpoints, "max_file_bytes", MAX_FILE_BYTES, "bytes"),
+            Limits(
+                _number(checkpoints, "retain_turns", RETAIN_TURNS, "turns"),
+                _number(checkpoints, "retain_rewinds", RETAIN_REWINDS, "rewinds"),
+                _number(checkpoints, "quota_bytes", QUOTA_BYTES, "bytes"),
+            ),
+        )
+    except ValueError as error:
+        return _damaged(str(error))
+
+
+def _number(table: dict[str, object], name: str, default: int, unit: str) -> int:
+    number = table.get(name, default)
+    if not isinstance(number, int) or isinstance(number, bool) or number < 0:
+        raise ValueError(f"{name} is {number!r}, not a number of {unit}")
+    return number
+
+
+def _damaged(why: str) -> Settings:
+    return Settings(limits=UNLIMITED, damage=f"settings.toml: {why}")
 
 
 def _read(path: Path) -> str:

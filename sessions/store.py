@@ -1,4 +1,4 @@
-"""All sessions under one root: make, find, list, check and delete them."""
+"""All sessions under one root: make, find, list, check, prune and delete them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
-from sessions import clock, files, ids, leftovers, paths
+from sessions import clock, files, ids, leftovers, paths, upkeep
 from sessions import settings as settings_module
 from sessions.branch import current_branch
 from sessions.errors import AmbiguousError, IncompleteError, NotFoundError, RequestError, SessionsError
@@ -19,6 +19,7 @@ from sessions.rewind.log import TIMELINE
 from sessions.transcript import reader
 from sessions.transcript.header import header_line
 from sessions.transcript.outline import Finding, Header
+from sessions.upkeep import Checked, Pruned
 
 if TYPE_CHECKING:
     from sessions.session import Place, Session
@@ -65,20 +66,6 @@ class SessionInfo:
             "path": str(self.path),
             "forked_from": self.forked_from,
         }
-
-
-@dataclass(frozen=True, slots=True)
-class Checked:
-    """What ``check`` found in one session, and what it recovered."""
-
-    session: str
-    findings: tuple[Finding, ...] = ()
-    recovered: tuple[str, ...] = ()
-
-    def to_json(self) -> dict[str, object]:
-        """Return ``{"session", "findings": [{"kind", "where", "action"}], "recovered"}``."""
-        findings = [{"kind": each.kind, "where": each.where, "action": each.action} for each in self.findings]
-        return {"session": self.session, "findings": findings, "recovered": list(self.recovered)}
 
 
 @dataclass(slots=True)
@@ -312,7 +299,20 @@ class SessionStore:
         if reference is not None:
             return [self._check(self.find(reference))]
         chosen = sorted(self._transcripts(), key=_written, reverse=True)
-        return [*(self._check(transcript) for transcript in chosen), *_swept(self.root)]
+        return [*(self._check(transcript) for transcript in chosen), *upkeep.sweep(self.root)]
+
+    def prune(self, *, undo: bool = False, dry_run: bool = False) -> builtins.list[Pruned]:
+        """Remove the bytes that are beyond the limits in every session, and what crashes left. Transcripts stay.
+
+        Args:
+            undo: Whether of the undo records only the newest of a session stays, whatever the limits.
+            dry_run: Only say what would go.
+
+        Returns:
+            A value for each session that something goes from, or that cannot be pruned now, in list order.
+        """
+        chosen = sorted(self._transcripts(), key=_written, reverse=True)
+        return upkeep.prune(self.root, chosen, self._open_at, undo=undo, dry_run=dry_run)
 
     def _check(self, transcript: Path) -> Checked:
         session_id = _id_of(transcript)
@@ -337,15 +337,6 @@ class SessionStore:
             raise
         except SessionsError:
             return self._open_at(transcript, read_only=True)
-
-
-def _swept(root: Path) -> Iterator[Checked]:
-    """Remove what a crash left of sessions that were being made or deleted."""
-    for session_id, trouble in leftovers.sweep(root):
-        if trouble is None:
-            yield Checked(session_id, (), ("what a crash left of it was removed",))
-        else:
-            yield Checked(session_id, (trouble,))
 
 
 def _row(path: Path) -> SessionInfo | None:

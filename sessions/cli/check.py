@@ -10,7 +10,8 @@ import click
 from sessions.cli import options, output, render, unread
 
 if TYPE_CHECKING:
-    from sessions.store import Checked, SessionStore
+    from sessions.store import SessionStore
+    from sessions.upkeep import Checked
 
 _FINDINGS_REMAIN = 4
 
@@ -41,8 +42,8 @@ def command(context: click.Context, reference: str | None, *, dry_run: bool, as_
 
 
 def _looked_at(store: SessionStore, reference: str | None) -> list[Checked]:
-    from sessions.store import Checked  # noqa: PLC0415 - the help needs none
     from sessions.transcript.outline import Finding  # noqa: PLC0415 - as above
+    from sessions.upkeep import Checked  # noqa: PLC0415 - the help needs none
 
     chosen = [reference] if reference is not None else [row.id for row in store.list(scope="all")]
     found = []

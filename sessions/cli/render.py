@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from sessions.rewind.plan import Checkpoint
-    from sessions.store import Checked, SessionInfo
+    from sessions.store import SessionInfo
+    from sessions.upkeep import Checked
 
 _SHORT_ID = 8
 _SHORT_MESSAGE_ID = 12

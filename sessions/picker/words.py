@@ -41,7 +41,7 @@ _WHY_SKIPPED = {
     "over_limit": "cannot be restored: it was too big to be captured",
     "unreadable": "cannot be restored: it could not be read",
 }
-_NOTE_SAYS_MORE = frozenset({"over_limit", "unreadable", "outside"})
+_NOTE_SAYS_MORE = frozenset({"lost", "outside", "over_limit", "unreadable"})
 _UNCOMPACTS = "a compaction goes with it: the model sees the messages in front of it again"
 _PROMPT_RETURNS = "the prompt returns to the input box"
 _NOBODY_KNOWS = "nobody recorded what the agent left"

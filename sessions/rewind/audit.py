@@ -1,4 +1,7 @@
-"""What is damaged, missing or left over beside a transcript. Looks, changes nothing."""
+"""What is damaged, missing or left over beside a transcript. Looks, changes nothing.
+
+What the limits removed is no damage.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,8 @@ from collections.abc import Iterator
 
 from sessions.rewind.journal import Journal
 from sessions.rewind.payloads import Payloads
-from sessions.rewind.timeline import Timeline
+from sessions.rewind.retention import is_pruned
+from sessions.rewind.timeline import Step, Timeline
 from sessions.transcript.outline import Finding
 
 
@@ -19,24 +23,28 @@ def audit(timeline: Timeline, payloads: Payloads, journal: Journal) -> Iterator[
     if journal.intent.exists():
         yield Finding("unfinished_rewind", str(journal.intent), "finished at the next opening for writing")
     for touch in timeline.touches:
-        if touch.before.payload is not None and not payloads.intact(touch.before):
+        payload = touch.before.payload
+        if payload is not None and not is_pruned(timeline, payload) and not payloads.intact(touch.before):
             yield Finding("lost_snapshot", f"{touch.path} (turn {touch.turn})", "the file would be left alone")
     for step in timeline.steps:
-        try:
-            record = journal.done(step.record)
-        except (OSError, ValueError) as error:
-            yield Finding("lost_undo", f"rewind {step.rewind}: {error}", "it cannot be undone or redone")
-            continue
-        if record.cut is not None and not payloads.intact(record.cut.tails[0]):
-            yield Finding(
-                "lost_undo", f"rewind {step.rewind}: what it removed is damaged", "it cannot be undone or redone"
-            )
-        for change in record.changes:
-            if not payloads.intact(change.before):
-                where = f"{change.path}, as it was before rewind {step.rewind}"
-                yield Finding("lost_snapshot", where, "the file would be left alone")
+        if step.record not in timeline.pruned_records:
+            yield from _audit_step(step, payloads, journal)
     if not timeline.turns and not timeline.steps and (journal.sidecar / "turns").exists():
         yield Finding("lost_timeline", f"{journal.sidecar} holds snapshots and no record of them", "kept")
+
+
+def _audit_step(step: Step, payloads: Payloads, journal: Journal) -> Iterator[Finding]:
+    try:
+        record = journal.done(step.record)
+    except (OSError, ValueError) as error:
+        yield Finding("lost_undo", f"rewind {step.rewind}: {error}", "it cannot be undone or redone")
+        return
+    if record.cut is not None and not payloads.intact(record.cut.tails[0]):
+        yield Finding("lost_undo", f"rewind {step.rewind}: what it removed is damaged", "it cannot be undone or redone")
+    for change in record.changes:
+        if not payloads.intact(change.before):
+            where = f"{change.path}, as it was before rewind {step.rewind}"
+            yield Finding("lost_snapshot", where, "the file would be left alone")
 
 
 def damage(timeline: Timeline) -> Iterator[Finding]:

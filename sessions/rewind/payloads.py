@@ -69,8 +69,8 @@ class Payloads:
 
     def remember(self, image: Image) -> None:
         """Learn that a content is kept, so that it is not kept twice."""
-        if isinstance(image.state, Content) and image.payload is not None and not image.payload.offset:
-            self._by_digest.setdefault(image.state.sha256, image.payload.file)
+        if isinstance(image.state, Content) and image.payload is not None and image.payload.file.startswith("turns/"):
+            self._by_digest[image.state.sha256] = image.payload.file  # the newest: it stays longest
 
     def sync(self, payload: Payload) -> None:
         """Make a payload's bytes durable."""
@@ -163,7 +163,10 @@ class Payloads:
         return write
 
     def _link_known(self, source_fd: int, target: Path) -> Content | None:
-        """Link the target to kept bytes equal to the source's; None where none are kept. Reads the source once."""
+        """Link the target to kept bytes equal to the source's; None where that is not possible. Reads the source once.
+
+        The bytes may have as many names as the file system allows, or it may know no second name at all.
+        """
         if not self._by_digest:
             return None
         content = read_content(source_fd)
@@ -171,16 +174,19 @@ class Payloads:
         kept = self._by_digest.get(content.sha256)
         if kept is None or not self.intact(Image(content, Payload(kept, 0, content.size))):
             return None
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(target)
+        temporary = _temporary(target)
         try:
-            os.link(self.sidecar / kept, target)
+            os.link(self.sidecar / kept, temporary)
+            os.rename(temporary, target)
         except OSError:
             return None
+        finally:
+            with contextlib.suppress(OSError):  # two names of the same bytes: a rename leaves both
+                os.unlink(temporary)
         return content
 
     def _copy(self, source_fd: int, target: Path, *, durable: bool) -> Content:
-        temporary = target.with_name(f"{files.TEMP_PREFIX}{target.name}{files.TEMP_SUFFIX}")
+        temporary = _temporary(target)
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
             content = read_content(source_fd, copy_to=fd)
@@ -194,6 +200,10 @@ class Payloads:
         finally:
             os.close(fd)
         return content
+
+
+def _temporary(target: Path) -> Path:
+    return target.with_name(f"{files.TEMP_PREFIX}{target.name}{files.TEMP_SUFFIX}")
 
 
 def _facts(path: Path) -> tuple[int, ...]:

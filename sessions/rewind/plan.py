@@ -19,6 +19,7 @@ OnConflicts = OnConflict | Mapping[str | None, OnConflict]
 OnRunning = Literal["cancel", "refuse"]
 Action = Literal["restore", "recreate", "delete", "unchanged", "skip"]
 Reason = Literal["conflict", "lost", "outside", "over_limit", "unreadable", "unverified"]
+RewindState = Literal["done", "undone", "pruned"]
 Status = Literal["created", "modified", "deleted"]
 
 
@@ -263,11 +264,12 @@ class RewindRecord:
     """One entry of the undo stack: ``done`` can be undone, ``undone`` redone until a new turn or rewind.
 
     ``to`` is the message id of the prompt gone back to; ``run`` the run that was taken back, if it was one.
+    What it would take to undo or redo one that is ``pruned`` was removed by the limits.
     """
 
     id: str
     to: str
     scope: Scope
     timestamp: datetime | None
-    state: Literal["done", "undone"]
+    state: RewindState
     run: str | None = None

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from sessions.rewind.edits import identity_from
 from sessions.rewind.judge import Change, Judgement, judge
+from sessions.rewind.kept import Kept
 from sessions.rewind.lines import count_changes
 from sessions.rewind.mounts import mount_points
 from sessions.rewind.needs import Need, known_content
@@ -53,9 +54,10 @@ class Planner:
         shown: Spells an identity for people.
     """
 
-    def __init__(self, worktree: Worktree, payloads: Payloads, shown: Callable[[str], str]) -> None:
+    def __init__(self, worktree: Worktree, payloads: Payloads, kept: Kept, shown: Callable[[str], str]) -> None:
         self._worktree = worktree
         self._payloads = payloads
+        self._kept = kept
         self._shown = shown
 
     def plan(self, needs: Sequence[Need], policies: Policies) -> FilesPlan:
@@ -96,10 +98,18 @@ class Planner:
             current, _ = self._worktree.examine(need.path, known=known)
             if isinstance(current, Unreadable) and isinstance(need.target.state, Absent):
                 current = Absent() if self._worktree.is_below_a_file(need.path) else current
-        kept = same(current, need.target.state) or self._payloads.intact(need.target)
-        return judge(
-            need, current, shown=self._shown(need.path), on_conflict=on_conflict, forbidden=forbidden, kept=kept
+        target = need.target if same(current, need.target.state) else self._kept.find(need.target)
+        judged = judge(
+            replace(need, target=target or need.target),
+            current,
+            shown=self._shown(need.path),
+            on_conflict=on_conflict,
+            forbidden=forbidden,
+            kept=target is not None,
         )
+        if judged.verdict.reason == "lost" and self._kept.was_pruned(need.target):
+            return replace(judged, verdict=replace(judged.verdict, note="its snapshot was removed by the limits"))
+        return judged
 
     # -- directories -----------------------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ turn
 ``undo``    ``rewind``, ``record``, ``at``: it was taken back · ``redo`` likewise: it came true once more
 ``wrote``   ``path``, ``before``, ``after``, ``by``: in a fork, what a rewind of the code alone wrote in the parent
 ``lost``    in a fork: here stood a record of the parent that cannot be read
+``prune``   ``turns`` (numbers), ``rewinds`` (undo records): their bytes are removed, because of the limits
 ==========  =======================================================================================================
 
 Order is the log's, never a clock's; only what was recorded after the fact names its place in ``order``. Rewinding code
@@ -31,7 +32,7 @@ Unknown kinds are skipped, so a log written by a later version is still read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, cast
 
@@ -165,6 +166,9 @@ class Timeline:
     next_turn: int = 1
     damaged: int = 0
     missing: list[int] = field(default_factory=list)
+    records: dict[str, str] = field(default_factory=dict)  # of transactions, oldest first: the rewind each belongs to
+    pruned_turns: set[int] = field(default_factory=set)
+    pruned_records: set[str] = field(default_factory=set)
     _expired: set[str] = field(default_factory=set)
     _stash: dict[str, _Removed] = field(default_factory=dict)
     _spans: dict[str, tuple[Order, int]] = field(default_factory=dict)
@@ -207,13 +211,33 @@ class Timeline:
         return tuple(gap for at, _turn, gap in self.gaps if at >= seq)
 
     def newest_done(self) -> Step | None:
-        """Return the rewind an undo would take back."""
-        return next((step for step in reversed(self.steps) if step.state == "done"), None)
+        """Return the rewind an undo would take back; none where the bytes for it are removed."""
+        step = next((step for step in reversed(self.steps) if step.state == "done"), None)
+        return step if step is not None and self.is_usable(step) else None
 
     def newest_undone(self) -> Step | None:
         """Return the rewind a redo would repeat: the last one undone, if no turn and no rewind came since."""
         undone = [step for step in self.steps if step.state == "undone" and step.rewind not in self._expired]
-        return max(undone, key=lambda step: step.seq, default=None)
+        step = max(undone, key=lambda step: step.seq, default=None)
+        return step if step is not None and self.is_usable(step) else None
+
+    def is_usable(self, step: Step) -> bool:
+        """Tell whether a rewind can still be undone or redone, the later ones first."""
+        expired = step.state == "undone" and step.rewind in self._expired
+        return not expired and step.record not in self.pruned_records
+
+    def removed_turns(self, rewind: str) -> tuple[int, ...]:
+        """Return the numbers of the turns that an undo of this rewind would bring back."""
+        removed = self._stash.get(rewind)
+        return tuple(removed.turns) if removed is not None else ()
+
+    def images(self) -> Iterator[Image]:
+        """Yield every image on record, also those of turns that a rewind removed; the newest last."""
+        stashed = (touch for removed in self._stash.values() for touch in removed.touches)
+        for touch in [*stashed, *self.touches]:
+            yield touch.before
+            if touch.after is not None:
+                yield touch.after
 
     def _fold(self, record: Mapping[str, object]) -> None:
         seq = record["seq"]
@@ -235,6 +259,7 @@ class Timeline:
             "redo": self._redo,
             "wrote": self._wrote,
             "lost": self._lost,
+            "prune": self._prune,
         }
         if (fold := folds.get(record["kind"])) is not None:
             fold(seq, record)
@@ -312,6 +337,7 @@ class Timeline:
         run = run if isinstance(run, str) else None
         history = cast("History", _str(record.get("history", "rewrite")))
         to, at = _str(record["to"]), _str(record.get("at", ""))
+        self.records[name] = name
         self.steps.append(Step(name, name, scope, to, at, seq, "done", _left(record), run, history))
         if scope == "both" and start is not None:
             self._spans[name] = start, seq
@@ -345,6 +371,10 @@ class Timeline:
             self.touches = sorted([*self.touches, *own.touches], key=lambda touch: touch.order)
         self._own_writes(seq, record)
         self._index()
+
+    def _prune(self, _seq: int, record: Mapping[str, object]) -> None:
+        self.pruned_turns.update(_int(turn) for turn in cast("list[object]", record["turns"]))
+        self.pruned_records.update(_str(name) for name in cast("list[object]", record["rewinds"]))
 
     def _remove(self, name: str) -> None:
         """Take out of the timeline what a rewind removed: its turns with all they did, and what else lay behind."""
@@ -393,6 +423,7 @@ class Timeline:
         for place, step in enumerate(self.steps):
             if step.rewind == name:
                 record, seq = _str(said["record"]), _int(said["seq"])
+                self.records[record] = name
                 self.steps[place] = replace(step, state=state, record=record, seq=seq, left=_left(said))
                 return step
         raise ValueError(f"no rewind {name}")

@@ -19,7 +19,7 @@ from sessions.rewind.journal import Cut, Journal, Record, seam_of
 from sessions.rewind.log import CaptureLog
 from sessions.rewind.needs import Need, is_within, unmatched
 from sessions.rewind.payloads import Payloads
-from sessions.rewind.plan import OnConflict, OnConflicts, Plan, Report, RewindRecord, Scope
+from sessions.rewind.plan import OnConflict, OnConflicts, Plan, Report, RewindRecord, RewindState, Scope
 from sessions.rewind.planning import FilesPlan, Planner
 from sessions.rewind.policy import Policies, incomplete, objection, policies, refuse, refuse_changed_files
 from sessions.rewind.splicing import Part, Splice
@@ -109,9 +109,10 @@ class Undoer:
 
     def rewinds(self) -> list[RewindRecord]:
         """Return the undo stack, oldest first."""
+        timeline = self._log.read()
         return [
-            RewindRecord(step.rewind, step.to, step.scope, clock.parse(step.at), step.state, step.run)
-            for step in self._log.read().steps
+            RewindRecord(step.rewind, step.to, step.scope, clock.parse(step.at), _state_of(step, timeline), step.run)
+            for step in timeline.steps
         ]
 
     def find(
@@ -120,7 +121,7 @@ class Undoer:
         """Find what is to be undone or redone.
 
         Raises:
-            NothingToUndoError: Nothing is left.
+            NothingToUndoError: Nothing is left, or the bytes for it were removed.
             NotFoundError: No rewind has that id.
             ConflictError: It is not the newest: the later ones come first.
             DataError: Its record is damaged or gone.
@@ -131,7 +132,7 @@ class Undoer:
         if rewind_id is not None:
             _check_newest(timeline, rewind_id, step, kind)
         if step is None:
-            raise NothingToUndoError(kind)
+            raise NothingToUndoError(kind, _why_nothing(timeline, kind))
         try:
             record = self._journal.done(step.record)
         except (OSError, ValueError) as error:
@@ -352,9 +353,22 @@ class Undoer:
             return staged.read(1) == b"\n"
 
 
+def _state_of(step: Step, timeline: Timeline) -> RewindState:
+    return "pruned" if step.record in timeline.pruned_records else step.state
+
+
+def _why_nothing(timeline: Timeline, kind: str) -> str:
+    """Say that there would be something, had the limits not removed it."""
+    state = "done" if kind == "undo" else "undone"
+    pruned = any(step.state == state and step.record in timeline.pruned_records for step in timeline.steps)
+    return "the undo data of earlier rewinds was removed by the limits" if pruned else ""
+
+
 def _check_newest(timeline: Timeline, rewind_id: str, step: Step | None, kind: str) -> None:
     if not any(each.rewind == rewind_id for each in timeline.steps):
         raise NotFoundError("rewind", rewind_id)
+    if any(each.rewind == rewind_id and each.record in timeline.pruned_records for each in timeline.steps):
+        raise NothingToUndoError(kind, f"the undo data of rewind {rewind_id} was removed by the limits")
     if step is None or step.rewind != rewind_id:
         state = next(each.state for each in timeline.steps if each.rewind == rewind_id)
         if (state == "undone") == (kind == "undo"):

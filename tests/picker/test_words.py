@@ -64,7 +64,7 @@ def test_a_refused_plan_says_so_first(of: Callable[..., list[str]]) -> None:
         (FileVerdict("f", "skip", "outside", note="it lies outside the directories of this session"), None,
          "cannot be restored: it lies outside the directories of this session"),
         (FileVerdict("f", "skip", "lost", note="its snapshot is gone"), None,
-         "cannot be restored: what it was is no longer stored"),
+         "cannot be restored: its snapshot is gone"),
         (FileVerdict("f", "skip", "over_limit", note="it was 9 bytes, too large to be captured"), None,
          "cannot be restored: it was 9 bytes, too large to be captured"),
         (FileVerdict("f", "skip", "over_limit"), None, "cannot be restored: it was too big to be captured"),

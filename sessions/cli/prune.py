@@ -1,0 +1,89 @@
+"""``sessions prune``."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
+
+import click
+
+from sessions.cli import options, output
+from sessions.picker import words
+from sessions.picker.text import Line, one_line, visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from sessions.upkeep import Pruned
+
+_TITLE_CELLS = 60
+_UNITS = ("KiB", "MiB", "GiB", "TiB")
+_STEP = 1024
+
+
+@click.command("prune")
+@click.option("--undo", is_flag=True, help="Of the undo records keep only the newest of each session.")
+@options.dry_run
+@options.yes
+@options.as_json
+def command(*, undo: bool, dry_run: bool, yes: bool, as_json: bool) -> None:
+    """Remove snapshots and undo records that are beyond the limits, in every session. This cannot be undone.
+
+    The limits are those of settings.toml. Transcripts and files of the project are not touched; a file whose snapshot
+    is removed is left alone by a rewind that would need it. Sessions that are open elsewhere are skipped.
+    """
+    store = options.store()
+    options.require_answer(yes=yes, dry_run=dry_run)
+    pruned = [] if yes and not dry_run else store.prune(undo=undo, dry_run=True)
+    asks = not (yes or dry_run) and any(each.skipped is None for each in pruned)
+    if asks:
+        output.lines(_lines(pruned, "would be freed"), error_stream=as_json)
+        output.ask("Remove it for good?", error_stream=as_json)
+    if not dry_run:
+        pruned = store.prune(undo=undo)
+    removed = not dry_run and any(each.skipped is None for each in pruned)
+    with output.after("what is beyond the limits was removed") if removed else nullcontext():
+        for each in pruned:
+            if each.skipped is not None:
+                output.warn(f"session {each.session} was skipped: {each.skipped}")
+        if as_json:
+            output.structured([each.to_json() for each in pruned])
+        else:
+            said = list(_lines(pruned, "would be freed" if dry_run else "freed"))
+            output.lines(said[-1:] if asks else said)
+
+
+def _lines(pruned: Sequence[Pruned], done: str) -> Iterator[Line]:
+    going = [each for each in pruned if each.skipped is None]
+    if not going:
+        yield (("", "nothing to prune"),)
+        return
+    for each in going:
+        title = f" · {one_line(each.title, _TITLE_CELLS)}" if each.title else ""
+        yield (("strong", visible(each.session, keep="")), ("", title))
+        yield (("", f"  {', '.join(_what(each))}  "), ("dim", size(each.freed_bytes)))
+    if any(each.rewinds for each in going):
+        yield (("warn", "  with an undo record goes what that rewind removed from the conversation"),)
+    total = size(sum(each.freed_bytes for each in going))
+    yield (("", f"{words.count(len(going), 'session')}, {total} {done}"),)
+
+
+def _what(pruned: Pruned) -> Iterator[str]:
+    if pruned.turns:
+        yield f"the snapshots of {words.count(len(pruned.turns), 'turn')}"
+    if pruned.rewinds:
+        yield words.count(len(pruned.rewinds), "undo record")
+    if pruned.leftovers:
+        yield f"what was left of {words.count(pruned.leftovers, 'unfinished step')}"
+
+
+def size(number: int) -> str:
+    """Return ``812 bytes``, ``12.3 KiB`` or ``1.0 GiB``."""
+    if number < _STEP:
+        return words.count(number, "byte")
+    scaled = number / _STEP
+    for unit in _UNITS[:-1]:
+        if scaled < _STEP:
+            return f"{scaled:.1f} {unit}"
+        scaled /= _STEP
+    return f"{scaled:.1f} {_UNITS[-1]}"

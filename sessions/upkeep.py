@@ -1,0 +1,134 @@
+"""Keeping the sessions under one root in order: what a check says, what is pruned, what deletions left."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from sessions import leftovers, paths
+from sessions.errors import SessionsError
+from sessions.transcript.outline import Finding
+
+if TYPE_CHECKING:
+    from sessions.rewind.pruning import Pruning
+    from sessions.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What ``check`` found in one session, and what it recovered."""
+
+    session: str
+    findings: tuple[Finding, ...] = ()
+    recovered: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, object]:
+        """Return ``{"session", "findings": [{"kind", "where", "action"}], "recovered"}``."""
+        findings = [{"kind": each.kind, "where": each.where, "action": each.action} for each in self.findings]
+        return {"session": self.session, "findings": findings, "recovered": list(self.recovered)}
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """What goes, or went, from one session.
+
+    Attributes:
+        title: The title given; None where there is none.
+        turns: The numbers of the turns whose snapshots go.
+        rewinds: The undo records that go, by name; what those rewinds removed from the conversation goes with them.
+        leftovers: How many turns and rewinds go of which a crash left something that nothing needs.
+        freed_bytes: What the disk gets back; what a fork of the session uses too stays.
+        skipped: Why nothing could be removed; None where it could.
+    """
+
+    session: str
+    title: str | None = None
+    turns: tuple[int, ...] = ()
+    rewinds: tuple[str, ...] = ()
+    leftovers: int = 0
+    freed_bytes: int = 0
+    skipped: str | None = None
+
+    def to_json(self) -> dict[str, object]:
+        """Return ``{"session", "turns", "rewinds", "leftovers", "freed_bytes", "skipped"}``."""
+        return {
+            "session": self.session,
+            "turns": list(self.turns),
+            "rewinds": list(self.rewinds),
+            "leftovers": self.leftovers,
+            "freed_bytes": self.freed_bytes,
+            "skipped": self.skipped,
+        }
+
+
+class Opener(Protocol):
+    """Opens the session of a transcript, as a store does."""
+
+    def __call__(self, transcript: Path, *, read_only: bool) -> Session:
+        """Open it."""
+
+
+def prune(root: Path, transcripts: Iterable[Path], open_at: Opener, *, undo: bool, dry_run: bool) -> list[Pruned]:
+    """Prune sessions, and remove what is left of deleted ones; see ``SessionStore.prune``.
+
+    A session is opened for writing only where something goes from it. Opening is refused while somebody else has it
+    open, so nothing is removed under a running agent. (A dry run does not ask for the lock.)
+    """
+    pruned = [_prune(transcript, open_at, undo=undo, dry_run=dry_run) for transcript in transcripts]
+    return [*(each for each in pruned if each is not None), *_prune_leftovers(root, dry_run=dry_run)]
+
+
+def sweep(root: Path) -> Iterator[Checked]:
+    """Remove what a crash left of sessions that were being made or deleted."""
+    for sidecar in leftovers.nobodys(root):
+        session = leftovers.session_of(sidecar)
+        try:
+            if leftovers.sweep(sidecar):
+                yield Checked(session, (), ("what a crash left of it was removed",))
+        except OSError as error:
+            yield Checked(session, (Finding("not_deleted", str(error), "left as it is"),))
+
+
+def _prune(transcript: Path, open_at: Opener, *, undo: bool, dry_run: bool) -> Pruned | None:
+    sidecar = paths.sidecar(transcript)
+    if not any(os.path.isdir(sidecar / name) for name in ("turns", "undo")):
+        return None
+    try:
+        with open_at(transcript, read_only=True) as session:
+            seen = session.prune(undo=undo, dry_run=True)
+        if seen.is_empty:
+            return None
+        if dry_run:
+            return _said(session, seen, seen)
+        with open_at(transcript, read_only=False) as session:
+            return _said(session, seen, session.prune(undo=undo))
+    except (SessionsError, OSError) as error:
+        return Pruned(leftovers.session_of(sidecar), skipped=str(error))
+
+
+def _said(session: Session, seen: Pruning, done: Pruning) -> Pruned:
+    """Say what was done; what a crash left, opening the session may have removed already."""
+    return Pruned(
+        session.id,
+        session.title,
+        done.eviction.turns,
+        done.eviction.records,
+        len(seen.dead_turns) + len(seen.dead_records),
+        done.eviction.freed_bytes + seen.dead_bytes,
+    )
+
+
+def _prune_leftovers(root: Path, *, dry_run: bool) -> Iterator[Pruned]:
+    from sessions.rewind.retention import freed  # noqa: PLC0415 - a list does not pay for it
+    from sessions.rewind.usage import measured  # noqa: PLC0415 - likewise
+
+    for sidecar in leftovers.nobodys(root):
+        session, freed_bytes = leftovers.session_of(sidecar), freed([measured(sidecar)])
+        try:
+            if dry_run or leftovers.sweep(sidecar):
+                yield Pruned(session, leftovers=1, freed_bytes=freed_bytes)
+        except OSError as error:
+            yield Pruned(session, skipped=str(error))

@@ -1,0 +1,125 @@
+"""prune."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from sessions import SessionStore
+from sessions.cli.prune import size
+
+Cli = Callable[..., Any]
+
+
+@pytest.fixture
+def full(kept: Any) -> Any:
+    """The kept session with an undo record too many, and snapshots of more turns than are to be kept."""
+    with SessionStore(kept.root).open(kept.id) as session:
+        for number in range(2):
+            (kept.project / "notes.txt").write_text(f"by hand {number}\n")
+            session.rewind(3, scope="code")
+    (kept.root / "settings.toml").write_text("[checkpoints]\nretain_turns = 2\nretain_rewinds = 20\n")
+    return kept
+
+
+def everything(directory: Any) -> dict[str, tuple[object, ...]]:
+    found = {}
+    for parent, _, names in os.walk(directory):
+        for name in names:
+            path = os.path.join(parent, name)
+            status = os.lstat(path)
+            with open(path, "rb") as file:
+                found[path] = status.st_ino, status.st_mtime_ns, status.st_ctime_ns, file.read()
+    return found
+
+
+def test_a_dry_run_says_what_would_go_and_changes_no_byte(cli: Cli, full: Any) -> None:
+    before = everything(full.root)
+    looked = cli("prune", "--undo", "--dry-run")
+    assert everything(full.root) == before
+    assert (looked.exit_code, looked.err) == (0, "")
+    lines = looked.out.splitlines()
+    assert lines[0] == f"{full.id} · A kept session"
+    assert lines[1].strip().startswith("the snapshots of 1 turn, 1 undo record  ")
+    assert "removed from the conversation" in lines[2]
+    assert lines[3].startswith("1 session, ")
+    assert lines[3].endswith(" would be freed")
+
+
+def test_prune_removes_what_the_dry_run_said(cli: Cli, full: Any) -> None:
+    seen = cli("prune", "--undo", "--dry-run", "--json").json
+    transcript = full.path.read_bytes(), full.path.stat().st_mtime_ns
+    done = cli("prune", "--undo", "--yes", "--json")
+    assert done.exit_code == 0
+    assert done.json == seen
+    (said,) = seen
+    assert set(said) == {"session", "turns", "rewinds", "leftovers", "freed_bytes", "skipped"}
+    assert (said["session"], said["turns"], len(said["rewinds"]), said["skipped"]) == (full.id, [1], 1, None)
+    assert said["freed_bytes"] > 0
+    assert (full.path.read_bytes(), full.path.stat().st_mtime_ns) == transcript
+    assert cli("prune", "--undo", "--yes").out == "nothing to prune\n"
+    assert cli("check").exit_code == 0
+    assert cli("undo", full.id, "--yes").exit_code == 0
+    assert full.text() == "by hand 1\n"
+    again = cli("undo", full.id, "--yes")
+    assert (again.exit_code, "nothing to undo: the undo data" in again.err) == (3, True)
+
+
+def test_without_the_option_the_limits_count(cli: Cli, full: Any) -> None:
+    (said,) = cli("prune", "--yes", "--json").json
+    assert (said["turns"], said["rewinds"]) == ([1], [])
+
+
+def test_damaged_settings_prune_nothing(cli: Cli, full: Any) -> None:
+    (full.root / "settings.toml").write_text("[checkpoints]\nretain_turns = 1\nquota_bytes = '1'\n")
+    before = everything(full.root)
+    assert cli("prune", "--yes").out == "nothing to prune\n"
+    assert everything(full.root) == before
+
+
+def test_a_session_that_is_open_elsewhere_is_skipped_and_named(cli: Cli, full: Any) -> None:
+    with SessionStore(full.root).open(full.id):
+        before = everything(full.root)
+        done = cli("prune", "--yes", "--json")
+        assert everything(full.root) == before
+    assert done.exit_code == 0
+    (said,) = done.json
+    assert (said["session"], said["turns"], said["freed_bytes"]) == (full.id, [], 0)
+    assert f"session {full.id} is open in process {os.getpid()}" in said["skipped"]
+    assert full.id in done.err
+
+
+def test_it_is_not_done_without_being_asked_or_told(cli: Cli, full: Any) -> None:
+    before = everything(full.root)
+    assert cli("prune").exit_code == 2
+    assert everything(full.root) == before
+
+
+def test_what_a_crash_left_of_a_deleted_session_goes(cli: Cli, kept: Any) -> None:
+    sidecar = kept.path.with_suffix(".ckpt")
+    kept.path.unlink()
+    assert cli("prune", "--yes").out == "nothing to prune\n"
+    assert sidecar.exists(), "without the mark nobody knows that it was to be deleted"
+    (sidecar / "deleted").touch()
+    (said,) = cli("prune", "--dry-run", "--json").json
+    assert (said["session"], said["leftovers"], sidecar.exists()) == (kept.id, 1, True)
+    assert cli("prune", "--yes", "--json").json == [said]
+    assert not sidecar.exists()
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        (0, "0 bytes"),
+        (1, "1 byte"),
+        (1023, "1023 bytes"),
+        (1536, "1.5 KiB"),
+        (1 << 30, "1.0 GiB"),
+        (1 << 51, "2048.0 TiB"),
+    ],
+)
+def test_a_size_is_said_in_the_unit_that_fits(number: int, said: str) -> None:
+    assert size(number) == said
