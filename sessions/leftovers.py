@@ -52,11 +52,11 @@ def remove(sidecar: Path) -> None:
     os.rmdir(sidecar)
 
 
-def sweep(root: Path) -> Iterator[tuple[str, Finding | None]]:
+def sweep(root: Path) -> Iterator[tuple[str, tuple[Finding, ...], tuple[str, ...]]]:
     """Remove every sidecar that is nobody's, below the root of a store.
 
     Yields:
-        The session's id, for each that held anything; with a finding where it could not be removed.
+        For each that held anything: the session's id, why it could not be removed, or else what was done.
     """
     projects = root / "projects"
     for sidecar in sorted([*projects.glob(f"*{_SUFFIX}"), *projects.glob(f"*/*{_SUFFIX}")]):
@@ -65,9 +65,9 @@ def sweep(root: Path) -> Iterator[tuple[str, Finding | None]]:
             session_id = sidecar.name.removesuffix(_SUFFIX)
             try:
                 if _sweep(sidecar, transcript):
-                    yield session_id, None
+                    yield session_id, (), ("what a crash left of it was removed",)
             except OSError as error:
-                yield session_id, Finding("not_deleted", str(error), "left as it is")
+                yield session_id, (Finding("not_deleted", str(error), "left as it is"),), ()
 
 
 def _sweep(sidecar: Path, transcript: Path) -> bool:

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -312,7 +313,7 @@ class SessionStore:
         if reference is not None:
             return [self._check(self.find(reference))]
         chosen = sorted(self._transcripts(), key=_written, reverse=True)
-        return [*(self._check(transcript) for transcript in chosen), *_swept(self.root)]
+        return [*(self._check(transcript) for transcript in chosen), *starmap(Checked, leftovers.sweep(self.root))]
 
     def _check(self, transcript: Path) -> Checked:
         session_id = _id_of(transcript)
@@ -337,15 +338,6 @@ class SessionStore:
             raise
         except SessionsError:
             return self._open_at(transcript, read_only=True)
-
-
-def _swept(root: Path) -> Iterator[Checked]:
-    """Remove what a crash left of sessions that were being made or deleted."""
-    for session_id, trouble in leftovers.sweep(root):
-        if trouble is None:
-            yield Checked(session_id, (), ("what a crash left of it was removed",))
-        else:
-            yield Checked(session_id, (trouble,))
 
 
 def _row(path: Path) -> SessionInfo | None:

@@ -256,15 +256,16 @@ def test_where_records_are_missing_the_fork_knows_it_too(worked):
 
 
 REBASED = [
-    ("/a/b/c", "/a/b", "/x", "/x/c"),
-    ("/a/b", "/a/b", "/x", "/x"),
-    ("/a/bc", "/a/b", "/x", "/a/bc"),
-    ("/f", "/", "/x", "/x/f"),
-    ("/a/f", "/a", "/", "/f"),
-    ("/a", "/a", "/", "/"),
-    ("relative", "/a", "/x", "relative"),
-    ("/a/f", None, "/x", "/a/f"),
-    ("/a/f", "/a", None, "/a/f"),
+    ("/a/b/c", ["/a/b"], "/x", "/x/c"),
+    ("/a/b", ["/a/b"], "/x", "/x"),
+    ("/a/bc", ["/a/b"], "/x", "/a/bc"),
+    ("/f", ["/"], "/x", "/x/f"),
+    ("/a/f", ["/a"], "/", "/f"),
+    ("/a", ["/a"], "/", "/"),
+    ("/b/f", ["/a", "/b"], "/b/c", "/b/c/f"),
+    ("relative", ["/a"], "/x", "relative"),
+    ("/a/f", [], "/x", "/a/f"),
+    ("/a/f", ["/a"], None, "/a/f"),
 ]
 
 
@@ -292,6 +293,24 @@ def test_a_fork_for_another_directory_captures_and_goes_back_there(worked, tmp_p
     with SessionStore(worked.root).open(fork.id) as again:
         again.undo_rewind()
     assert contents(other) == here | {"f": b"f4"}
+
+
+@pytest.mark.parametrize("link", [True, False], ids=["a link in its place", "nothing in its place"])
+def test_a_project_that_was_moved_goes_back_in_a_fork_for_its_new_place(worked, tmp_path, link):
+    moved = worked.project.rename(tmp_path / "moved")
+    if link:
+        worked.project.symlink_to(moved)
+    worked.close()
+    with (
+        SessionStore(worked.root).open(worked.session.id, read_only=True) as parent,
+        parent.fork(workdir=moved) as fork,
+    ):
+        with parent.fork() as same:
+            for session in (parent, same):  # nobody said that this is where the files are now
+                with pytest.raises(SessionsError, match="missing|link"):
+                    session.plan_rewind(2)
+        fork.rewind(2)
+    assert contents(moved) == worked.before[2]
 
 
 # -- while somebody else works -----------------------------------------------------------------------------------------
