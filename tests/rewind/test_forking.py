@@ -307,7 +307,7 @@ def test_a_project_that_was_moved_goes_back_in_a_fork_for_its_new_place(worked, 
     ):
         with parent.fork() as same:
             for session in (parent, same):  # nobody said that this is where the files are now
-                with pytest.raises(SessionsError, match="missing|link"):
+                with pytest.raises(SessionsError, match=r"missing|link"):
                     session.plan_rewind(2)
         fork.rewind(2)
     assert contents(moved) == worked.before[2]
@@ -357,6 +357,29 @@ def test_a_rewind_that_a_crash_interrupted_does_not_mix_two_states_in_a_fork(wor
         shutil.rmtree(worked.root)
         worked.root.with_name("kept").rename(worked.root)
     assert number > 30
+
+
+def test_a_fork_made_in_the_middle_of_a_rewind_is_of_before_or_of_after(worked):
+    ids = [each.id for each in worked.session.checkpoints()]
+    steps = [name for name in CHANGES if name != "write"]
+    seen = []
+    with SessionStore(worked.root).open(worked.session.id, read_only=True) as reader:
+
+        def fork():
+            with reader.fork() as made:
+                timeline = CaptureLog(sidecar(made)).read()
+                assert [each.id for each in made.checkpoints()] == [turn.message_id for turn in timeline.turns.values()]
+                seen.append(len(timeline.turns))
+
+        with counting(names=steps) as calls:
+            worked.session.rewind(2)
+        worked.session.undo_rewind()
+        for number in range(1, len(calls) + 1):
+            with strike_at(number, fork, names=steps):
+                worked.session.rewind(2)
+            worked.session.undo_rewind()
+    assert [each.id for each in worked.session.checkpoints()] == ids
+    assert (seen[0], {*seen}) == (3, {1, 3})
 
 
 # -- the worst moment --------------------------------------------------------------------------------------------------
