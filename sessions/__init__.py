@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from sessions.errors import RequestError as RequestError
     from sessions.errors import SessionsError as SessionsError
     from sessions.errors import StaleError as StaleError
+    from sessions.forks import ForkPlan as ForkPlan
     from sessions.rewind.plan import Checkpoint as Checkpoint
     from sessions.rewind.plan import Conflict as Conflict
     from sessions.rewind.plan import FileVerdict as FileVerdict
@@ -81,6 +82,7 @@ _HOMES = {
         "AmbiguousError", "BusyError", "ConflictError", "DataError", "IncompleteError", "LockedError", "NotFoundError",
         "NothingToUndoError", "RequestError", "SessionsError", "StaleError",
     ),
+    "sessions.forks": ("ForkPlan",),
     "sessions.rewind.plan": (
         "Checkpoint", "Conflict", "FileVerdict", "Gap", "Mark", "Plan", "Report", "RewindRecord", "TouchedFile",
     ),

@@ -224,12 +224,14 @@ def build(source: Source, end: End, made: Design, writer: Writer) -> None:
 
 def _carry(source: Source, end: End, made: Design, sidecar: Path) -> None:
     parent = source.parent
-    old = os.path.realpath(parent.touches) if parent.touches is not None else None
+    old = parent.touches
+    known_as = (os.path.normpath(old), os.path.realpath(old)) if old is not None else ()  # it may be a link by now
+    moved_to = made.touches if made.touches != old else None
     given = paths.sidecar(parent.transcript)
     came = carried(
         source.timeline,
         end.order,
-        rebased=lambda path: rebase(path, old, made.touches),
+        rebased=lambda path: rebase(path, known_as, moved_to),
         size_of=lambda file: size_in(given, file),
     )
     carry(came, parent=given, fork=sidecar, root=parent.root)

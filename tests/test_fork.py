@@ -54,7 +54,7 @@ def test_a_fork_has_every_message_and_is_another_session(worked, store):
     assert [each.prompt for each in fork.checkpoints()] == ["one", "two", "three", "only here"]
 
 
-def test_its_header_is_its_own_and_names_its_parent(worked, project):
+def test_its_header_is_its_own_and_names_its_parent(worked, store, project):
     unknown = worked.path.read_bytes().replace(b'"metadata",', b'"metadata","secret":1,', 1)
     worked.path.write_bytes(unknown)
     with worked.fork() as fork:
@@ -63,6 +63,8 @@ def test_its_header_is_its_own_and_names_its_parent(worked, project):
         assert (header["workdir"], header["forkedFrom"]) == (str(project), worked.id)
         assert fork.created_at > worked.created_at
         assert (fork.forked_from, worked.forked_from) == (worked.id, None)
+    with store.open(fork.id) as again, again.fork() as grandchild:
+        assert (again.forked_from, grandchild.forked_from) == (worked.id, fork.id)
 
 
 def test_lists_say_what_a_fork_was_made_from(worked, store, project):

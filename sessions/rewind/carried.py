@@ -67,11 +67,13 @@ def carried(
     return Carried(tuple(records), tuple(names.moved))
 
 
-def rebase(path: str, old: str | None, new: str | None) -> str:
-    """Return a path below ``old`` as one below ``new``; any other as it is."""
-    if old is None or new is None or not f"{path}/".startswith(f"{old.rstrip('/')}/"):
-        return path
-    return (new.rstrip("/") + path[len(old.rstrip("/")) :]) or "/"
+def rebase(path: str, old: Iterable[str], new: str | None) -> str:
+    """Return a path below one of the directories ``old`` as one below ``new``; any other as it is."""
+    for directory in old if new is not None else ():
+        within = directory.rstrip("/")
+        if f"{path}/".startswith(f"{within}/"):
+            return (str(new).rstrip("/") + path[len(within) :]) or "/"
+    return path
 
 
 def _in_front(order: Order, end: Order | None) -> bool:

@@ -256,15 +256,16 @@ def test_where_records_are_missing_the_fork_knows_it_too(worked):
 
 
 REBASED = [
-    ("/a/b/c", "/a/b", "/x", "/x/c"),
-    ("/a/b", "/a/b", "/x", "/x"),
-    ("/a/bc", "/a/b", "/x", "/a/bc"),
-    ("/f", "/", "/x", "/x/f"),
-    ("/a/f", "/a", "/", "/f"),
-    ("/a", "/a", "/", "/"),
-    ("relative", "/a", "/x", "relative"),
-    ("/a/f", None, "/x", "/a/f"),
-    ("/a/f", "/a", None, "/a/f"),
+    ("/a/b/c", ["/a/b"], "/x", "/x/c"),
+    ("/a/b", ["/a/b"], "/x", "/x"),
+    ("/a/bc", ["/a/b"], "/x", "/a/bc"),
+    ("/f", ["/"], "/x", "/x/f"),
+    ("/a/f", ["/a"], "/", "/f"),
+    ("/a", ["/a"], "/", "/"),
+    ("/b/f", ["/a", "/b"], "/b/c", "/b/c/f"),
+    ("relative", ["/a"], "/x", "relative"),
+    ("/a/f", [], "/x", "/a/f"),
+    ("/a/f", ["/a"], None, "/a/f"),
 ]
 
 
@@ -292,6 +293,24 @@ def test_a_fork_for_another_directory_captures_and_goes_back_there(worked, tmp_p
     with SessionStore(worked.root).open(fork.id) as again:
         again.undo_rewind()
     assert contents(other) == here | {"f": b"f4"}
+
+
+@pytest.mark.parametrize("link", [True, False], ids=["a link in its place", "nothing in its place"])
+def test_a_project_that_was_moved_goes_back_in_a_fork_for_its_new_place(worked, tmp_path, link):
+    moved = worked.project.rename(tmp_path / "moved")
+    if link:
+        worked.project.symlink_to(moved)
+    worked.close()
+    with (
+        SessionStore(worked.root).open(worked.session.id, read_only=True) as parent,
+        parent.fork(workdir=moved) as fork,
+    ):
+        with parent.fork() as same:
+            for session in (parent, same):  # nobody said that this is where the files are now
+                with pytest.raises(SessionsError, match=r"missing|link"):
+                    session.plan_rewind(2)
+        fork.rewind(2)
+    assert contents(moved) == worked.before[2]
 
 
 # -- while somebody else works -----------------------------------------------------------------------------------------
@@ -338,6 +357,29 @@ def test_a_rewind_that_a_crash_interrupted_does_not_mix_two_states_in_a_fork(wor
         shutil.rmtree(worked.root)
         worked.root.with_name("kept").rename(worked.root)
     assert number > 30
+
+
+def test_a_fork_made_in_the_middle_of_a_rewind_is_of_before_or_of_after(worked):
+    ids = [each.id for each in worked.session.checkpoints()]
+    steps = [name for name in CHANGES if name != "write"]
+    seen = []
+    with SessionStore(worked.root).open(worked.session.id, read_only=True) as reader:
+
+        def fork():
+            with reader.fork() as made:
+                timeline = CaptureLog(sidecar(made)).read()
+                assert [each.id for each in made.checkpoints()] == [turn.message_id for turn in timeline.turns.values()]
+                seen.append(len(timeline.turns))
+
+        with counting(names=steps) as calls:
+            worked.session.rewind(2)
+        worked.session.undo_rewind()
+        for number in range(1, len(calls) + 1):
+            with strike_at(number, fork, names=steps):
+                worked.session.rewind(2)
+            worked.session.undo_rewind()
+    assert [each.id for each in worked.session.checkpoints()] == ids
+    assert (seen[0], {*seen}) == (3, {1, 3})
 
 
 # -- the worst moment --------------------------------------------------------------------------------------------------
