@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from sessions.errors import RequestError as RequestError
     from sessions.errors import SessionsError as SessionsError
     from sessions.errors import StaleError as StaleError
+    from sessions.rewind.diff import Diff as Diff
+    from sessions.rewind.diff import FileDiff as FileDiff
     from sessions.rewind.plan import Checkpoint as Checkpoint
     from sessions.rewind.plan import Conflict as Conflict
     from sessions.rewind.plan import FileVerdict as FileVerdict
@@ -75,6 +77,7 @@ _HOMES = {
         "AmbiguousError", "BusyError", "ConflictError", "DataError", "IncompleteError", "LockedError", "NotFoundError",
         "NothingToUndoError", "RequestError", "SessionsError", "StaleError",
     ),
+    "sessions.rewind.diff": ("Diff", "FileDiff"),
     "sessions.rewind.plan": (
         "Checkpoint", "Conflict", "FileVerdict", "Gap", "Plan", "Report", "RewindRecord", "TouchedFile",
     ),
