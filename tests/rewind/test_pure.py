@@ -1,8 +1,6 @@
-"""The deciding parts alone: verdicts, the timeline's fold, targets, counted lines, records."""
+"""The deciding parts alone: verdicts, the timeline's fold, targets, records."""
 
 import itertools
-import shutil
-import subprocess
 
 import pytest
 from hypothesis import given
