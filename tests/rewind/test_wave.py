@@ -315,3 +315,33 @@ def test_the_fixture_of_such_a_session_rewinds_with_its_files(root, project):
             session.undo_rewind()
         assert contents(project) == before
         assert path.read_text() == text
+
+
+def test_a_diff_ends_at_the_state_recorded_next_and_says_so(wave):
+    with SessionStore(wave.root).open(wave.id, read_only=True) as session:
+        second = {file.path: file for file in session.diff(turn=wave.ids[2]).files}
+        last = {file.path: file for file in session.diff(since=3).files}
+    assert {path: (file.status, file.unverified) for path, file in second.items()} == {
+        "f": ("modified", True),
+        "gone": ("deleted", True),
+        "new": ("created", True),
+    }
+    assert "-f1\n\\ No newline at end of file\n+f2\n" in second["f"].text
+    assert "+new2\n" in second["new"].text
+    assert "-gone0\n" in second["gone"].text
+    assert {path: (file.status, file.text) for path, file in last.items()} == {
+        "f": ("modified", ""),
+        "new": ("modified", ""),
+    }
+
+
+def test_a_diff_of_ours_and_theirs_is_one(wave):
+    with wave.open() as session:
+        with session.begin_turn("four") as turn, turn.edit("f"):
+            make(wave.project / "f", "f4")
+        [file] = [file for file in session.diff().files if file.path == "f"]
+        assert (file.unverified, file.insertions, file.deletions) == (True, 1, 1)
+        assert "-f0\n" in file.text
+        assert "+f4\n" in file.text
+        [file] = session.diff(turn=4).files
+        assert not file.unverified
