@@ -1,38 +1,31 @@
-"""Makes a diff: which edits are meant, what they come to, and the bytes to show it with. Writes nothing."""
+"""Makes a diff: which edits are meant, and what they come to. Reads the log and the transcript, writes nothing."""
 
 from __future__ import annotations
 
-import hashlib
-import os
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol, assert_never
+from typing import Protocol
 
 from sessions.errors import NotFoundError, RequestError
-from sessions.rewind.changes import NetChange, Part, net_changes
-from sessions.rewind.diff import Diff, FileDiff
+from sessions.rewind.changes import net_changes
+from sessions.rewind.diff import Diff
 from sessions.rewind.edits import identity_from
+from sessions.rewind.filediffs import Contents, FileDiffs
 from sessions.rewind.foreign import ForeignHistory
 from sessions.rewind.log import CaptureLog
-from sessions.rewind.moves import with_moves
 from sessions.rewind.needs import Places
 from sessions.rewind.payloads import Payloads
 from sessions.rewind.plan import Gap
-from sessions.rewind.states import Absent, Content, Directory, Image, Link, OverLimit, Unreadable, same
+from sessions.rewind.states import Absent, Content, Image, Unreadable, same
 from sessions.rewind.targets import Reference, resolve
 from sessions.rewind.timeline import Order, Timeline, Touch
-from sessions.rewind.unified import NO_FILE, Patch, Side, patch
-from sessions.rewind.worktree import Identity, OutsideError, Worktree
+from sessions.rewind.worktree import Identity, Worktree
 from sessions.transcript import reader
 from sessions.transcript.outline import Outline, Prompt
 
-MOST_BYTES = 16 << 20
-"""A larger file is shown by size and hash."""
-
 _START: Order = (-1, 0, 0, 0)
-_FILE, _LINK = 0o100000, 0o120000
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +90,7 @@ class Differ:
         self._path = path
         self._worktree = worktree
         self._log = log
-        self._contents = _Contents(payloads, worktree)
+        self._contents = Contents(payloads, worktree)
         self._foreign = foreign
         self._outline = outline
         self._shown = shown
@@ -128,7 +121,7 @@ class Differ:
             return touch.turn in turns or touch.order in foreign.chosen
 
         changes = net_changes(touches, is_meant, guesses=foreign.guesses)
-        return Diff(_Files(changes, contents, self._shown), self._gaps(timeline, chosen, turns))
+        return Diff(FileDiffs(changes, contents, self._shown), self._gaps(timeline, chosen, turns))
 
     def _choose(self, selection: Selection, timeline: Timeline) -> _Chosen:
         given = [each for each in (selection.turn, selection.run, selection.since) if each is not None]
@@ -164,7 +157,7 @@ class Differ:
                 found.chosen.add(touch.order)
         return found
 
-    def _as_of_now(self, touches: Sequence[Touch], turn: int) -> tuple[list[Touch], _Contents]:
+    def _as_of_now(self, touches: Sequence[Touch], turn: int) -> tuple[list[Touch], Contents]:
         """Return the touches with what an open turn edited as it is now, and where the bytes of that are."""
         last = {touch.path: place for place, touch in enumerate(touches) if touch.turn == turn}
         now = list(touches)
@@ -199,99 +192,3 @@ def _known(touch: Touch) -> tuple[Content, Identity] | None:
     if touch.after is None or not isinstance(touch.after.state, Content) or identity is None:
         return None
     return touch.after.state, identity
-
-
-@dataclass(frozen=True, slots=True)
-class _Contents:
-    """The bytes of images.
-
-    Attributes:
-        live: Where in the worktree contents are that nobody kept, by their SHA-256.
-    """
-
-    payloads: Payloads
-    worktree: Worktree
-    live: Mapping[str, str] = field(default_factory=dict)
-
-    def of(self, image: Image) -> bytes | None:
-        """Return a file's bytes, or a link's target; None where they are too many, lost, or not the recorded ones."""
-        match image.state:
-            case Link(target):
-                return os.fsencode(target)
-            case Content(sha256, size, _) if size <= MOST_BYTES:
-                content = self._read(image, sha256, size)
-                return content if content is not None and hashlib.sha256(content).hexdigest() == sha256 else None
-            case _:
-                return None
-
-    def _read(self, image: Image, sha256: str, size: int) -> bytes | None:
-        try:
-            if image.payload is not None:
-                return b"".join(self.payloads.chunks(image))
-            if sha256 not in self.live:
-                return None
-            with self.worktree.reading(self.live[sha256]) as fd, open(fd, "rb", closefd=False) as file:
-                return file.read(size + 1)
-        except (OSError, OutsideError):
-            return None
-
-
-@dataclass(frozen=True, slots=True)
-class _Files:
-    """The files of a diff: each pass reads them anew and keeps none."""
-
-    changes: Sequence[NetChange]
-    contents: _Contents
-    shown: Callable[[str], str]
-
-    def __iter__(self) -> Iterator[FileDiff]:
-        changes = with_moves(self.changes, self.contents.of)
-        for change in sorted(changes, key=lambda change: self.shown(change.path)):
-            yield self._file(change)
-
-    def _file(self, change: NetChange) -> FileDiff:
-        moved_from = self.shown(change.moved_from) if change.moved_from is not None else None
-        path = self.shown(change.path)
-        total = Patch(b"")
-        for part in change.parts:
-            total += self._patch(path, part, moved_from, change.similarity)
-        return FileDiff(
-            path=path,
-            status=change.status,
-            text=total.raw.decode("utf-8", "surrogateescape"),
-            insertions=total.insertions,
-            deletions=total.deletions,
-            binary=total.binary,
-            by=change.parts[-1].by,
-            moved_from=moved_from,
-            unverified=change.unverified,
-        )
-
-    def _patch(self, path: str, part: Part, moved_from: str | None, similarity: int) -> Patch:
-        if part.after is None:
-            return Patch(b"", None, None)
-        old, new = self._side(part.before), self._side(part.after)
-        if old.content is None and new.content is None and _digest(part.before) == _digest(part.after) is not None:
-            old, new = replace(old, content=b""), replace(new, content=b"")
-        return patch(path, old, new, moved_from=moved_from, similarity=similarity)
-
-    def _side(self, image: Image) -> Side:
-        match image.state:
-            case Absent() | Directory():
-                return NO_FILE
-            case Link():
-                return Side(_LINK, self.contents.of(image))
-            case Content(sha256, size, mode):
-                content = self.contents.of(image)
-                kept = "" if content is not None or size > MOST_BYTES else ", its bytes are lost"
-                facts = f"{size} bytes, sha256 {sha256[:16]}{kept}" if sha256 else "lost"
-                return Side(_FILE | mode, content, facts)
-            case OverLimit(size, mode):
-                return Side(_FILE | mode, None, f"{size} bytes, not captured")
-            case Unreadable():
-                return Side(None, None, "could not be read")
-        assert_never(image.state)
-
-
-def _digest(image: Image) -> str | None:
-    return image.state.sha256 or None if isinstance(image.state, Content) else None

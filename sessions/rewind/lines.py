@@ -29,6 +29,10 @@ class Match(NamedTuple):
     size: int
 
 
+_Run = tuple[int, int, int]
+"""What a ``Match`` says, while there may be one for each line."""
+
+
 class _Piece(NamedTuple):
     """A part of both texts, as ranges of line indexes; nothing outside matches into it."""
 
@@ -72,8 +76,8 @@ def matches(old: Sequence[bytes], new: Sequence[bytes]) -> list[Match]:
 
     Matches do not touch: between one and the next, lines were deleted or inserted.
     """
-    names: dict[bytes, int] = {}
-    return _Matcher(*([names.setdefault(line, len(names)) for line in side] for side in (old, new))).run()
+    numbers = {line: number for number, line in enumerate(dict.fromkeys(chain(old, new)))}
+    return _Matcher(*(list(map(numbers.__getitem__, side)) for side in (old, new))).run()
 
 
 class _Matcher:
@@ -85,7 +89,7 @@ class _Matcher:
         self._left = _STEPS + _STEPS_A_LINE * (len(old) + len(new))
 
     def run(self) -> list[Match]:
-        found: list[Match] = []
+        found: list[_Run] = []
         todo = [_Piece(0, len(self._old), 0, len(self._new))]
         while todo:
             piece = self._trim(todo.pop(), found)
@@ -98,10 +102,10 @@ class _Matcher:
                 todo.extend(_around(anchors, piece))
             elif rest is not None:
                 todo.append(rest)
-            found.extend(Match(old, new, 1) for old, new in pairs)
+            found.extend((old, new, 1) for old, new in pairs)
         return list(_joined(sorted(found)))
 
-    def _trim(self, piece: _Piece, found: list[Match]) -> _Piece:
+    def _trim(self, piece: _Piece, found: list[_Run]) -> _Piece:
         """Match what both sides of a piece begin and end with; return what is in between."""
         old, new = self._old, self._new
         start, end, new_start, new_end = piece
@@ -109,8 +113,8 @@ class _Matcher:
             start, new_start = start + 1, new_start + 1
         while start < end and new_start < new_end and old[end - 1] == new[new_end - 1]:
             end, new_end = end - 1, new_end - 1
-        both = Match(piece.old, piece.new, start - piece.old), Match(end, new_end, piece.old_end - end)
-        found.extend(match for match in both if match.size)
+        both = (piece.old, piece.new, start - piece.old), (end, new_end, piece.old_end - end)
+        found.extend(run for run in both if run[2])
         return _Piece(start, end, new_start, new_end)
 
     def _shortest(self, piece: _Piece) -> tuple[list[tuple[int, int]], _Piece | None]:
@@ -212,15 +216,14 @@ def _around(anchors: Sequence[tuple[int, int]], piece: _Piece) -> Iterator[_Piec
                 yield _Piece(old + 1, old_end, new + 1, new_end)
 
 
-def _joined(found: Iterable[Match]) -> Iterator[Match]:
-    """Yield matches with those that touch made one."""
-    current: Match | None = None
-    for match in found:
-        if current is not None and (match.old, match.new) == (current.old + current.size, current.new + current.size):
-            current = current._replace(size=current.size + match.size)
-            continue
-        if current is not None:
-            yield current
-        current = match
-    if current is not None:
-        yield current
+def _joined(found: Iterable[_Run]) -> Iterator[Match]:
+    """Yield runs of lines, in order, with those that touch made one."""
+    start = new_start = end = new_end = 0
+    for old, new, size in found:
+        if old != end or new != new_end:
+            if end > start:
+                yield Match(start, new_start, end - start)
+            start, new_start = old, new
+        end, new_end = old + size, new + size
+    if end > start:
+        yield Match(start, new_start, end - start)

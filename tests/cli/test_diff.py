@@ -17,7 +17,7 @@ from sessions import FileDiff, SessionStore
 from sessions.cli import patches
 from sessions.cli.app import run
 from sessions.picker.text import plain
-from sessions.rewind.differ import _Files
+from sessions.rewind.filediffs import FileDiffs
 from sessions.rewind.plan import Gap
 
 Cli = Callable[..., Any]
@@ -142,13 +142,13 @@ def test_json_of_nothing_is_an_empty_array(cli: Cli, kept: Any) -> None:
 def test_json_is_printed_file_by_file(kept: Any, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     agent_turn(kept, "Many", {f"{number}.txt": b"x\n" for number in range(3)})
     seen: list[str] = []
-    made, written = _Files._file, patches_written(seen, monkeypatch)
+    made, written = FileDiffs._file, patches_written(seen, monkeypatch)
 
-    def file(self: _Files, change: Any) -> FileDiff:
+    def file(self: FileDiffs, change: Any) -> FileDiff:
         seen.append(f"made {change.path.rpartition('/')[2]}")
         return made(self, change)
 
-    monkeypatch.setattr(_Files, "_file", file)
+    monkeypatch.setattr(FileDiffs, "_file", file)
     assert len(cli("diff", kept.id, "--turn", "4", "--json").json) == 3
     assert written == seen
     assert [word.split()[0] for word in seen] == ["made", "wrote", "made", "wrote", "made", "wrote"]
