@@ -298,6 +298,16 @@ def test_a_line_of_a_file_is_no_header_whatever_it_says() -> None:
     assert styles == ["strong", "strong", "strong", "restore", "remove", "add", "", "strong", "strong"]
 
 
+def test_it_loads_neither_the_terminal_nor_the_models(kept: Any) -> None:
+    code = (
+        f"import sys; from sessions.cli.app import run; run(['diff', {kept.id!r}]);"
+        " print(sorted({'prompt_toolkit', 'pydantic', 'psutil'} & {*sys.modules}))"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("\n[]\n")
+
+
 def test_it_changes_no_byte_and_no_time(cli: Cli, many: Any) -> None:
     def state() -> dict[str, tuple[int, bytes]]:
         return {

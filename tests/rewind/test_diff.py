@@ -240,6 +240,17 @@ def test_a_rewind_of_the_code_over_edits_of_the_user_takes_back_the_agents(agent
     assert (marked(file, "+"), marked(file, "-")) == (["1", "3"], [])
 
 
+def test_a_rewind_of_the_code_over_edits_of_the_user_on_both_sides_leaves_what_the_agent_did_before(agent):
+    agent.turn("one", {"f": "1\n"})
+    make(agent.project / "f", "1\nuser\n")
+    agent.turn("two", {"f": "1\nuser\n2\n"})
+    make(agent.project / "f", "user again\n")
+    agent.session.rewind(2, scope="code")
+    assert (agent.project / "f").read_text() == "1\nuser\n"
+    file = only(agent.session.diff())
+    assert (marked(file, "+"), marked(file, "-"), file.by) == (["1"], [], "agent")
+
+
 def test_what_a_rewind_brought_back_from_before_the_checkpoint_is_shown_as_its_doing(agent):
     agent.turn("one", {"f": "1\n"})
     agent.turn("two", {"f": "2\n"})
