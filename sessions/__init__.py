@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from sessions.errors import SessionsError as SessionsError
     from sessions.errors import StaleError as StaleError
     from sessions.forks import ForkPlan as ForkPlan
+    from sessions.rewind.diff import Diff as Diff
+    from sessions.rewind.diff import FileDiff as FileDiff
     from sessions.rewind.plan import Checkpoint as Checkpoint
     from sessions.rewind.plan import Conflict as Conflict
     from sessions.rewind.plan import FileVerdict as FileVerdict
@@ -83,6 +85,7 @@ _HOMES = {
         "NothingToUndoError", "RequestError", "SessionsError", "StaleError",
     ),
     "sessions.forks": ("ForkPlan",),
+    "sessions.rewind.diff": ("Diff", "FileDiff"),
     "sessions.rewind.plan": (
         "Checkpoint", "Conflict", "FileVerdict", "Gap", "Mark", "Plan", "Report", "RewindRecord", "TouchedFile",
     ),

@@ -24,6 +24,8 @@ from sessions.errors import BusyError, ConflictError, RequestError
 from sessions.ownership import Ownership
 from sessions.rewind.audit import audit, damage
 from sessions.rewind.checkpoints import checkpoints
+from sessions.rewind.diff import Diff
+from sessions.rewind.differ import Differ, Selection
 from sessions.rewind.edits import Recorder
 from sessions.rewind.engine import Engine, Outcome
 from sessions.rewind.foreign import ForeignHistory
@@ -132,13 +134,14 @@ class Session:
         self._source = self._source_for_reading()
         self._recorder = Recorder(self._log, payloads, worktree, limit_bytes=settings.max_file_bytes)
         self._pruner = Pruner(self._log, journal, settings.limits)
+        foreign = ForeignHistory(place.root, worktree)
         self._rewinder = Rewinder(
             self.id,
             self._source,
             worktree,
             log=self._log,
             planner=planner,
-            foreign=ForeignHistory(place.root, worktree),
+            foreign=foreign,
             root_option="" if place.root == paths.default_root() else f" --root {shlex.quote(str(place.root))}",
             shown=self._shown,
         )
@@ -150,6 +153,16 @@ class Session:
             journal=journal,
             payloads=payloads,
             planner=planner,
+            shown=self._shown,
+        )
+
+        self._differ = Differ(
+            self._source,
+            worktree,
+            log=self._log,
+            payloads=payloads,
+            foreign=foreign,
+            outline=self._rewinder.outline,
             shown=self._shown,
         )
 
@@ -196,6 +209,26 @@ class Session:
             outline = self._rewinder.outline(deep=True)
             timeline = self._log.read()
             return checkpoints(outline, timeline, self._payloads, identify=self._worktree.identify, shown=self._shown)
+
+    def diff(self, *, turn: Reference | None = None, run: str | None = None, since: Reference | None = None) -> Diff:
+        """Say what the agent did to files, net: from the state before its first edit to the one its last edit left.
+
+        A file that ended as it began is not in it, nor is what somebody else did. The end is what was recorded, never
+        what the file is now, but in a turn that is open. Nothing is written; a read-only session can do it.
+
+        Args:
+            turn: Only the edits of this prompt's turn: what ``plan_rewind`` takes, also the id of a removed prompt.
+            run: Only those of the turns begun with this ``run_id``.
+            since: All since this prompt was typed; what a rewind of the code took back since is not among them. This is
+                the default, from the first prompt on.
+
+        Raises:
+            RequestError: More than one of them is given.
+            NotFoundError: There is no such prompt, or no such run.
+        """
+        with self._guard:
+            open_turn = self._turn.message_id if self._turn is not None else None
+            return self._differ.diff(Selection(turn, run, since), open_turn=open_turn)
 
     @property
     def findings(self) -> tuple[Finding, ...]:

@@ -38,6 +38,7 @@ COMMANDS = {
     "list": "List the sessions of this project, the one touched last first.",
     "show": "Print the messages of a session.",
     "checkpoints": "List the prompts one can go back to.",
+    "diff": "Show what the agent did to files.",
     "rewind": "Go back to a prompt: conversation and files together.",
     "undo": "Take back the last rewind.",
     "compact": "Let a summary stand for the conversation so far.",

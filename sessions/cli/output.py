@@ -44,11 +44,16 @@ _BOLD = frozenset({"title", "strong", "warn"})
 def lines(texts: Iterable[Line], *, error_stream: bool = False) -> None:
     """Print lines, in colour where that is a terminal and NO_COLOR is not set."""
     stream = sys.stderr if error_stream else sys.stdout
-    coloured = stream.isatty() and not os.environ.get("NO_COLOR")
     for line in texts:
-        shown = "".join(_styled(style, part) for style, part in line) if coloured else plain(line).rstrip()
-        stream.write(shown + "\n")
+        stream.write(as_text(line, coloured=stream.isatty()) + "\n")
     stream.flush()
+
+
+def as_text(line: Line, *, coloured: bool) -> str:
+    """Return a line as it is printed; in colour only where NO_COLOR is not set."""
+    if coloured and not os.environ.get("NO_COLOR"):
+        return "".join(_styled(style, part) for style, part in line)
+    return plain(line).rstrip()
 
 
 def text(said: str, *, error_stream: bool = False) -> None:
@@ -67,8 +72,23 @@ def json_bytes(raw: bytes) -> None:
     A lone surrogate is printed as U+FFFD: an escape for one is legal JSON, but jq and others reject the whole document.
     The transcript keeps what it holds; a file name that is not UTF-8 is in JSON as near as it can be.
     """
+    raw_bytes((_legal(raw), b"\n"))
+
+
+def array(values: Iterable[object]) -> None:
+    """Print a JSON array element by element, one a line, as they come; nothing before the first is there."""
+    elements = (_legal(codec.dumps(value)) for value in values)
+    first = next(elements, None)
+    raw_bytes((b"[", first or b""))
+    raw_bytes(b",\n" + each for each in elements)
+    raw_bytes((b"]\n",))
+
+
+def raw_bytes(chunks: Iterable[bytes]) -> None:
+    """Print bytes as they are, as they come."""
     sys.stdout.flush()
-    sys.stdout.buffer.write(_LONE_OR_NOT.sub(_replaced, raw) + b"\n" if b"\\ud" in raw.lower() else raw + b"\n")
+    for chunk in chunks:
+        sys.stdout.buffer.write(chunk)
     sys.stdout.flush()
 
 
@@ -101,12 +121,12 @@ class Findings:
                 warn(f"{finding.kind.replace('_', ' ')}: {finding.where}: {finding.action}")
 
 
-def warn_gaps(gaps: Iterable[Gap]) -> None:
-    """Print what was not captured."""
+def warn_gaps(gaps: Iterable[Gap], *, so: str = "it stays as it is") -> None:
+    """Print what was not captured, and what follows from that."""
     from sessions.picker import words  # noqa: PLC0415 - most sessions have none
 
     for gap in gaps:
-        warn(f"not captured, so it stays as it is: {plain(words.gap_line(gap)).strip()}")
+        warn(f"not captured, so {so}: {plain(words.gap_line(gap)).strip()}")
 
 
 def ask(question: str, *, error_stream: bool = False) -> None:
@@ -182,6 +202,10 @@ def command(*words: str, root: Path | None = None) -> str:
 def add_dir_words(add_dirs: Sequence[str]) -> tuple[str, ...]:
     """Return the words of a command that is to touch the same directories, wherever it is pasted."""
     return tuple(word for each in add_dirs for word in ("--add-dir", os.path.abspath(each)))
+
+
+def _legal(raw: bytes) -> bytes:
+    return _LONE_OR_NOT.sub(_replaced, raw) if b"\\ud" in raw.lower() else raw
 
 
 def _replaced(escape: re.Match[bytes]) -> bytes:

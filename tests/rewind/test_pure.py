@@ -1,8 +1,6 @@
-"""The deciding parts alone: verdicts, the timeline's fold, targets, counted lines, records."""
+"""The deciding parts alone: verdicts, the timeline's fold, targets, records."""
 
 import itertools
-import shutil
-import subprocess
 
 import pytest
 from hypothesis import given
@@ -11,7 +9,6 @@ from hypothesis import strategies as st
 from sessions import AmbiguousError, NotFoundError, RequestError
 from sessions.rewind.journal import Cut, Record, record_from
 from sessions.rewind.judge import Change, judge
-from sessions.rewind.lines import count_changes
 from sessions.rewind.needs import Need, needs_after
 from sessions.rewind.states import (
     Absent,
@@ -347,80 +344,6 @@ def test_a_prompt_without_a_turn_stands_in_front_of_the_next_that_has_one():
     assert places[1] == (0, 0, 0, 0)
     assert (2, 9, 9, 9) < places[2] < places[3] == (3, 0, 0, 0)
     assert places[4] > (5, 9, 9, 9)
-
-
-# -- lines -------------------------------------------------------------------------------------------------------------
-
-TEXTS = st.lists(st.sampled_from([b"a", b"b", b"c", b"", b"a ", b"\r"]), max_size=12).flatmap(
-    lambda lines: st.sampled_from([b"\n".join(lines), b"".join(line + b"\n" for line in lines)])
-)
-
-
-def _fewest(before: bytes, after: bytes) -> tuple[int, int]:
-    """Count by the textbook: the longest common subsequence stays."""
-    old, new = ([*text.split(b"\n")[:-1], text.split(b"\n")[-1] + b"!"] for text in (before, after))
-    old, new = ([line for line in side if line != b"!"] for side in (old, new))
-    row = [0] * (len(new) + 1)
-    for line in old:
-        above, row = row, [0]
-        for place, other in enumerate(new):
-            row.append(max(row[place], above[place + 1], above[place] + (line == other)))
-    return len(new) - row[-1], len(old) - row[-1]
-
-
-@given(TEXTS, TEXTS)
-def test_lines_are_counted_as_few_as_possible(before, after):
-    assert count_changes(before, after) == _fewest(before, after)
-
-
-@given(TEXTS, TEXTS)
-def test_the_way_back_counts_the_other_way_round(before, after):
-    assert count_changes(before, after) == count_changes(after, before)[::-1]
-
-
-@given(TEXTS)
-def test_nothing_changed_counts_nothing_and_all_new_counts_all(text):
-    assert count_changes(text, text) == (0, 0)
-    assert count_changes(b"", text) == (text.count(b"\n") + (not text.endswith(b"\n") and text != b""), 0)
-
-
-@pytest.mark.skipif(shutil.which("diff") is None, reason="there is no diff to compare with")
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        (b"", b"a"),
-        (b"a", b"a\n"),
-        (b"a\nb\n", b"b\na\n"),
-        (b"a\nb\nc\na\nb\nb\na\n", b"c\nb\na\nb\na\nc\n"),
-        (b"x\n" * 50, b"x\n" * 49 + b"y\n"),
-        (b"\n\n\n", b"\n"),
-        (b"\r\n", b"\n"),
-        ("a\u2028b\n".encode(), b"a\nb\n"),
-    ],
-)
-def test_diff_counts_the_same(before, after, tmp_path):
-    (tmp_path / "before").write_bytes(before)
-    (tmp_path / "after").write_bytes(after)
-    said = subprocess.run(
-        ["diff", "--minimal", tmp_path / "before", tmp_path / "after"], capture_output=True, check=False
-    ).stdout
-    lines = said.split(b"\n")
-    counted = sum(line.startswith(b">") for line in lines), sum(line.startswith(b"<") for line in lines)
-    assert count_changes(before, after) == counted
-
-
-@pytest.mark.parametrize(("before", "after"), [(b"a\0", b"b"), (b"a", b"\0")])
-def test_binary_content_has_no_lines(before, after):
-    assert count_changes(before, after) is None
-
-
-def test_what_would_take_too_long_is_unknown_and_a_long_file_with_few_changes_is_not():
-    shuffled = [f"{number}\n".encode() for number in range(20_000)]
-    changed = [*shuffled]
-    changed[1_000] = changed[19_000] = b"changed\n"
-    assert count_changes(b"".join(shuffled), b"".join(changed)) == (2, 2)
-    assert count_changes(b"".join(shuffled), b"".join(reversed(shuffled))) is None
-    assert count_changes(b"", b"".join(shuffled)) == (20_000, 0)
 
 
 # -- records -----------------------------------------------------------------------------------------------------------

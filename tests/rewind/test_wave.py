@@ -331,3 +331,33 @@ def test_a_fork_of_it_goes_where_it_goes(wave, target, rewound):
         assert fork.plan_rewind(to, scope="code").files == planned
         fork.rewind(to, scope="code")
     assert contents(wave.project) == wave.table[target]
+
+
+def test_a_diff_ends_at_the_state_recorded_next_and_says_so(wave):
+    with SessionStore(wave.root).open(wave.id, read_only=True) as session:
+        second = {file.path: file for file in session.diff(turn=wave.ids[2]).files}
+        last = {file.path: file for file in session.diff(since=3).files}
+    assert {path: (file.status, file.unverified) for path, file in second.items()} == {
+        "f": ("modified", True),
+        "gone": ("deleted", True),
+        "new": ("created", True),
+    }
+    assert "-f1\n\\ No newline at end of file\n+f2\n" in second["f"].text
+    assert "+new2\n" in second["new"].text
+    assert "-gone0\n" in second["gone"].text
+    assert {path: (file.status, file.text) for path, file in last.items()} == {
+        "f": ("modified", ""),
+        "new": ("modified", ""),
+    }
+
+
+def test_a_diff_of_ours_and_theirs_is_one(wave):
+    with wave.open() as session:
+        with session.begin_turn("four") as turn, turn.edit("f"):
+            make(wave.project / "f", "f4")
+        [file] = [file for file in session.diff().files if file.path == "f"]
+        assert (file.unverified, file.insertions, file.deletions) == (True, 1, 1)
+        assert "-f0\n" in file.text
+        assert "+f4\n" in file.text
+        [file] = session.diff(turn=4).files
+        assert not file.unverified

@@ -1,0 +1,194 @@
+"""Makes a diff: which edits are meant, and what they come to. Reads the log and the transcript, writes nothing."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Protocol
+
+from sessions.errors import NotFoundError, RequestError
+from sessions.rewind.changes import net_changes
+from sessions.rewind.diff import Diff
+from sessions.rewind.edits import identity_from
+from sessions.rewind.filediffs import Contents, FileDiffs
+from sessions.rewind.foreign import ForeignHistory
+from sessions.rewind.log import CaptureLog
+from sessions.rewind.needs import Places
+from sessions.rewind.payloads import Payloads
+from sessions.rewind.plan import Gap
+from sessions.rewind.states import Absent, Content, Image, Unreadable, same
+from sessions.rewind.targets import Reference, resolve
+from sessions.rewind.timeline import Order, Timeline, Touch
+from sessions.rewind.worktree import Identity, Worktree
+from sessions.transcript import reader
+from sessions.transcript.outline import Outline, Prompt
+
+_START: Order = (-1, 0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which edits a diff is of: a turn's, a run's, or all since a prompt was typed; all there are where all is None."""
+
+    turn: Reference | None = None
+    run: str | None = None
+    since: Reference | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """What a selection comes to.
+
+    Attributes:
+        prompts: The message ids of the turns meant; None: all from ``since`` on.
+        since: The place on the timeline in front of all that is meant.
+        offset: Likewise in the transcript.
+    """
+
+    prompts: frozenset[str] | None = None
+    since: Order = _START
+    offset: int = 0
+
+
+@dataclass(slots=True)
+class _Foreign:
+    """Another agent's touches: their places in the turns that are meant, and what probably became of deleted files."""
+
+    touches: list[Touch] = field(default_factory=list)
+    chosen: set[Order] = field(default_factory=set)
+    guesses: dict[Order, Image] = field(default_factory=dict)
+
+
+class _Outlines(Protocol):
+    """What the differ asks of the transcript's reader."""
+
+    def __call__(self, *, deep: bool) -> Outline: ...
+
+
+class Differ:
+    """Makes the diffs of one session.
+
+    Args:
+        path: The transcript; it may not be there yet.
+        outline: Gives its outline as of now.
+        shown: Spells an identity for people.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        worktree: Worktree,
+        *,
+        log: CaptureLog,
+        payloads: Payloads,
+        foreign: ForeignHistory,
+        outline: _Outlines,
+        shown: Callable[[str], str],
+    ) -> None:
+        self._path = path
+        self._worktree = worktree
+        self._log = log
+        self._contents = Contents(payloads, worktree)
+        self._foreign = foreign
+        self._outline = outline
+        self._shown = shown
+
+    def diff(self, selection: Selection, *, open_turn: str | None) -> Diff:
+        """Return what the selected edits come to; the contents are read when its files are gone through.
+
+        Args:
+            open_turn: The message id of the turn the host has open: what it edited is shown as it is now.
+
+        Raises:
+            RequestError: More than one thing is selected.
+            NotFoundError: There is no such prompt or run.
+        """
+        timeline = self._log.read()
+        chosen = self._choose(selection, timeline)
+        foreign = self._foreign_touches(timeline, chosen)
+        touches = sorted([*timeline.touches, *foreign.touches], key=lambda touch: touch.order)
+        opened = timeline.turn_of(open_turn) if open_turn is not None else None
+        contents = self._contents
+        if opened is not None:
+            touches, contents = self._as_of_now(touches, opened.turn)
+        turns = _turns(timeline, chosen)
+
+        def is_meant(touch: Touch) -> bool:
+            if turns is None:
+                return touch.order >= chosen.since
+            return touch.turn in turns or touch.order in foreign.chosen
+
+        changes = net_changes(touches, is_meant, guesses=foreign.guesses)
+        return Diff(FileDiffs(changes, contents, self._shown), self._gaps(timeline, chosen, turns))
+
+    def _choose(self, selection: Selection, timeline: Timeline) -> _Chosen:
+        given = [each for each in (selection.turn, selection.run, selection.since) if each is not None]
+        if len(given) > 1:
+            raise RequestError("a diff is of one turn, of one run, or since a checkpoint: give one of them")
+        if selection.run is not None:
+            found = frozenset(turn.message_id for turn in timeline.turns.values() if turn.run_id == selection.run)
+            if not found:
+                raise NotFoundError("run", selection.run)
+            return _Chosen(found)
+        if not given:
+            return _Chosen()
+        target = resolve(given[0], self._prompts(), timeline, "code")
+        offset = target.prompt.offset if target.prompt is not None else 0
+        return _Chosen(frozenset({target.id}) if selection.turn is not None else None, target.order, offset)
+
+    def _prompts(self) -> Sequence[Prompt]:
+        return self._outline(deep=False).prompts if self._path.exists() else ()
+
+    def _foreign_touches(self, timeline: Timeline, chosen: _Chosen) -> _Foreign:
+        found = _Foreign()
+        if not self._path.exists() or not reader.has_snapshots(self._path, chosen.offset):
+            return found
+        outline = self._outline(deep=True)
+        offsets = [prompt.offset for prompt in outline.prompts]
+        places = Places(outline.prompts, timeline)
+        for snapshot, touch in self._foreign.touches(outline.snapshots, places, since=chosen.since):
+            found.touches.append(touch)
+            if snapshot.operation == "delete":
+                found.guesses[touch.order] = Image(Absent())
+            prompt = bisect_right(offsets, snapshot.offset) - 1
+            if chosen.prompts is not None and prompt >= 0 and outline.prompts[prompt].id in chosen.prompts:
+                found.chosen.add(touch.order)
+        return found
+
+    def _as_of_now(self, touches: Sequence[Touch], turn: int) -> tuple[list[Touch], Contents]:
+        """Return the touches with what an open turn edited as it is now, and where the bytes of that are."""
+        last = {touch.path: place for place, touch in enumerate(touches) if touch.turn == turn}
+        now = list(touches)
+        live: dict[str, str] = {}
+        for path, place in last.items():
+            state, _ = self._worktree.examine(path, known=_known(touches[place]))
+            recorded = touches[place].after
+            if isinstance(state, Unreadable) or (recorded is not None and same(state, recorded.state)):
+                continue
+            now[place] = replace(touches[place], after=Image(state))
+            if isinstance(state, Content):
+                live[state.sha256] = path
+        return now, replace(self._contents, live=live)
+
+    def _gaps(self, timeline: Timeline, chosen: _Chosen, turns: frozenset[int] | None) -> tuple[Gap, ...]:
+        return tuple(
+            replace(gap, paths=tuple(map(self._shown, gap.paths)))
+            for seq, turn, gap in timeline.gaps
+            if (seq >= chosen.since[0] if turns is None else turn in turns)
+        )
+
+
+def _turns(timeline: Timeline, chosen: _Chosen) -> frozenset[int] | None:
+    """Return the numbers of the turns that are meant; None where a place says it."""
+    if chosen.prompts is None:
+        return None
+    return frozenset(number for number, turn in timeline.turns.items() if turn.message_id in chosen.prompts)
+
+
+def _known(touch: Touch) -> tuple[Content, Identity] | None:
+    identity = identity_from(touch.identity)
+    if touch.after is None or not isinstance(touch.after.state, Content) or identity is None:
+        return None
+    return touch.after.state, identity
