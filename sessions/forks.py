@@ -15,6 +15,7 @@ The parent is only read, and its lock is not taken: forking always works, also w
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import tempfile
 from collections.abc import Callable, Iterator
@@ -25,13 +26,16 @@ from pathlib import Path
 from sessions import clock, ids, leftovers, paths
 from sessions.branch import current_branch
 from sessions.errors import ConflictError, NotFoundError, RequestError
+from sessions.rewind import offshoots
 from sessions.rewind.carried import carried, rebase
 from sessions.rewind.forking import carry, size_in
 from sessions.rewind.journal import Journal
 from sessions.rewind.log import CaptureLog
 from sessions.rewind.needs import Places
+from sessions.rewind.offshoots import Offshoot
+from sessions.rewind.seam import SEAM_BYTES
 from sessions.rewind.targets import Reference, resolve
-from sessions.rewind.timeline import Order, Timeline
+from sessions.rewind.timeline import MarkRecord, Order, Timeline
 from sessions.transcript import codec, fork, lines, reader, scanning, titles
 from sessions.transcript.header import header_line
 from sessions.transcript.outline import Header
@@ -156,11 +160,36 @@ def after(source: Source, at: Reference | None) -> End:
     outline = reader.scan(source.path, deep=False)
     if outline.inode != os.fstat(source.descriptor).st_ino:
         raise ConflictError(f"session {source.parent.session_id} was rewound meanwhile; try again")
-    index = resolve(at, outline.prompts, source.timeline, "conversation").index
+    target = resolve(at, outline.prompts, source.timeline, "conversation")
+    index = target.index
     assert index is not None
+    if target.mark is not None:
+        return at_mark(target.mark)
     if index == len(outline.prompts):
         return End()
     return End(outline.prompts[index].offset, Places(outline.prompts, source.timeline).of_prompt(index))
+
+
+def before(source: Source, prompt: str, *, mark: int | None) -> End:
+    """Return the end of a fork that a rewind to a prompt, or to a mark in its turn, goes on in.
+
+    Args:
+        mark: The ``seq`` of the mark.
+
+    Raises:
+        NotFoundError: They are no more.
+    """
+    for each in source.timeline.marks:
+        if each.seq == mark:
+            return at_mark(each)
+    outline = reader.scan(source.path, deep=False)
+    target = resolve(prompt, outline.prompts, source.timeline, "conversation")
+    return End(target.offset, target.order)
+
+
+def at_mark(mark: MarkRecord) -> End:
+    """Return the end of a fork that keeps a turn up to a mark, and the mark."""
+    return End(mark.offset, (mark.seq, 1, 0, 0))
 
 
 def design(source: Source, *, title: str | None = None, workdir: str | os.PathLike[str] | None = None) -> Design:
@@ -208,12 +237,8 @@ def build(source: Source, end: End, made: Design, writer: Writer) -> None:
     """
     sidecar = paths.sidecar(made.transcript)
     try:
-        leftovers.mark(sidecar)
-        _carry(source, end, made, sidecar)
-        copied = fork.survey(source.descriptor, _bytes(source, end))
-        header = made.header.raw if made.header is not None else None
-        title = titles.title_line(made.title, made.session_id) if made.title is not None else None
-        writer.rewrite(0, lambda target: fork.write(source.descriptor, target, copied, header=header, title=title))
+        write = _prepare(source, end, made, sidecar)
+        writer.rewrite(0, write)
     except BaseException:
         with contextlib.suppress(OSError):
             made.transcript.unlink(missing_ok=True)
@@ -222,7 +247,35 @@ def build(source: Source, end: End, made: Design, writer: Writer) -> None:
     leftovers.unmark(sidecar)
 
 
-def _carry(source: Source, end: End, made: Design, sidecar: Path) -> None:
+def stage(source: Source, end: End, made: Design) -> Offshoot:
+    """Make a fork but for its last step, which the rewind it is part of takes; otherwise as ``build``."""
+    sidecar = paths.sidecar(made.transcript)
+    try:
+        return offshoots.stage(sidecar, _prepare(source, end, made, sidecar))
+    except BaseException:
+        with contextlib.suppress(OSError):
+            leftovers.remove(sidecar)
+        raise
+
+
+def _prepare(source: Source, end: End, made: Design, sidecar: Path) -> Callable[[int], None]:
+    """Fill a fork's sidecar; return what fills a descriptor with its transcript."""
+    leftovers.mark(sidecar)
+    copied = fork.survey(source.descriptor, _bytes(source, end))
+    header = made.header.raw if made.header is not None else None
+
+    def moved(mark: MarkRecord) -> tuple[int, str]:
+        before = fork.read_before(source.descriptor, copied, mark.offset, SEAM_BYTES, header=header)
+        return fork.place_of(copied, mark.offset, header=header), hashlib.sha256(before).hexdigest()
+
+    _carry(source, end, made, sidecar, moved)
+    title = titles.title_line(made.title, made.session_id) if made.title is not None else None
+    return lambda target: fork.write(source.descriptor, target, copied, header=header, title=title)
+
+
+def _carry(
+    source: Source, end: End, made: Design, sidecar: Path, moved: Callable[[MarkRecord], tuple[int, str]]
+) -> None:
     parent = source.parent
     old = parent.touches
     known_as = (os.path.normpath(old), os.path.realpath(old)) if old is not None else ()  # it may be a link by now
@@ -233,6 +286,7 @@ def _carry(source: Source, end: End, made: Design, sidecar: Path) -> None:
         end.order,
         rebased=lambda path: rebase(path, known_as, moved_to),
         size_of=lambda file: size_in(given, file),
+        moved=moved,
     )
     carry(came, parent=given, fork=sidecar, root=parent.root)
     if not parent.transcript.exists():  # a deletion removes it before it removes snapshots

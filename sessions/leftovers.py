@@ -101,4 +101,6 @@ def _is_nobodys(sidecar: Path, transcript: Path) -> bool:
         return False
     if not names:  # a project's directory may be called like a sidecar
         return sidecar.parent.name != "projects"
+    if _MARK in names and any(sidecar.parent.glob(f"*{_SUFFIX}/intent.json")):
+        return False  # it may be the fork of a rewind that is not finished
     return _MARK in names or all(name in {_LOCK, CAPTURES_LOCK} or files.is_temporary(name) for name in names)

@@ -12,8 +12,6 @@ import shlex
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -21,7 +19,9 @@ from typing import TYPE_CHECKING, Self
 from sessions import forks, paths
 from sessions.compaction import Compaction, compact
 from sessions.errors import BusyError, ConflictError, RequestError
+from sessions.offspring import Offspring
 from sessions.ownership import Ownership
+from sessions.place import Place
 from sessions.rewind.audit import audit, damage
 from sessions.rewind.checkpoints import checkpoints
 from sessions.rewind.diff import Diff
@@ -29,7 +29,7 @@ from sessions.rewind.differ import Differ, Selection
 from sessions.rewind.edits import Recorder
 from sessions.rewind.engine import Engine, Outcome
 from sessions.rewind.foreign import ForeignHistory
-from sessions.rewind.journal import Journal, seam_of
+from sessions.rewind.journal import Journal
 from sessions.rewind.kept import Kept
 from sessions.rewind.log import CaptureLog
 from sessions.rewind.options import Options
@@ -38,41 +38,18 @@ from sessions.rewind.plan import Checkpoint, History, OnConflicts, OnRunning, Pl
 from sessions.rewind.planning import Planner
 from sessions.rewind.pruning import Pruner, Pruning
 from sessions.rewind.rewinder import Rewinder
+from sessions.rewind.seam import seam_of
 from sessions.rewind.targets import Reference
 from sessions.rewind.undo import Undoer
 from sessions.rewind.worktree import Worktree
 from sessions.settings import Settings
 from sessions.transcript import codec, reader, titles, turns
-from sessions.transcript.outline import Finding, Header, Prompt
+from sessions.transcript.outline import Finding, Prompt
 from sessions.transcript.writer import Writer
 from sessions.turn import Turn
 
 if TYPE_CHECKING:
     from sessions.transcript.messages import Message, Messages
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a session lies and what it may touch; made by the store.
-
-    Attributes:
-        root: The store's root.
-        transcript: The session's file.
-        header: Its header line; None for a headerless file.
-        new_header: What a file that does not exist yet begins with.
-        workdir: What the header says; None for a headerless file.
-        touches: The directory its edits are relative to; None where nobody knows: then no file is touched.
-    """
-
-    session_id: str
-    root: Path
-    transcript: Path
-    header: Header | None
-    new_header: bytes | None
-    workdir: str | None
-    touches: str | None
-    created_at: datetime
-    add_dirs: tuple[str, ...] = ()
 
 
 class Session:
@@ -96,6 +73,7 @@ class Session:
         read_only: bool = False,
         on_close: Callable[[Session], None],
         begin: Callable[[Place], Session],
+        drop: Callable[[Path, Callable[[], bool]], object],
     ) -> None:
         self.id = place.session_id
         self.path = place.transcript
@@ -106,12 +84,13 @@ class Session:
         self.read_only = read_only
         self._guard = threading.RLock()
         self._on_close = on_close
-        self._begin = begin
         self._place = place
         self._pending: list[bytes] = []
         self._pending_title: str | None = None
         self._turn: Turn | None = None
         self._closed = False
+        self._closing = False
+        self._holding = threading.Lock()
         self._holders = 1
         self._notes: list[Finding] = []
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
@@ -128,9 +107,10 @@ class Session:
         self._worktree = worktree
         self._journal = journal
         self._engine = Engine(journal, worktree, payloads, self._log, self._writer)
-        self._parent = forks.Parent(
+        parent = forks.Parent(
             self.id, place.root, self.path, self.workdir, place.touches, self._engine.copy_of_unfinished
         )
+        self._offspring = Offspring(parent, place, begin=begin, drop=drop)
         self._source = self._source_for_reading()
         self._recorder = Recorder(self._log, payloads, worktree, limit_bytes=settings.max_file_bytes)
         self._pruner = Pruner(self._log, journal, settings.limits)
@@ -377,7 +357,8 @@ class Session:
                 did from there on). Files that others edited since are conflicts. The conversation stays.
             scope: ``both`` (the default), ``conversation`` or ``code`` (the default with ``run``).
             history: What becomes of the removed part: ``rewrite`` takes it out of the file, ``hide`` leaves it there
-                and appends an event that hides it in every view.
+                and appends an event that hides it in every view, ``fork`` leaves this session as it is and goes on in a
+                new one, without it: the report's ``session``.
             on_conflict: What happens to files somebody else changed: ``overwrite`` (kept for the undo), ``keep`` them,
                 or ``refuse`` the rewind. A mapping says it for single paths and what lies below them, and under
                 ``None`` for all others.
@@ -419,7 +400,7 @@ class Session:
         with self._writing():
             self._refuse_open_turn("rewind")
             self._take_lock()
-            report = self._rewinder.rewind(self._engine, to, options, self)
+            report = self._rewinder.rewind(self._engine, to, options, self, forks=self._offspring)
             self._pruner.keep_within()
             return report
 
@@ -480,11 +461,13 @@ class Session:
             self._refuse_open_turn(kind)
             self._take_lock()
             if isinstance(what, Plan):
-                report = self._undoer.run(self._engine, self._undoer.again(what), self, given=what)
+                report = self._undoer.run(
+                    self._engine, self._undoer.again(what), self, forks=self._offspring, given=what
+                )
             else:
                 given = tuple(paths) if paths is not None else None
                 reversal = self._undoer.find(kind, what, on_conflict=on_conflict, paths=given)
-                report = self._undoer.run(self._engine, reversal, self)
+                report = self._undoer.run(self._engine, reversal, self, forks=self._offspring)
             self._pruner.keep_within()
             return report
 
@@ -516,8 +499,7 @@ class Session:
             OSError: It could not be written. In every case of an error no fork is there. A crash leaves none, or a
                 whole one.
         """
-        with forks.reading(self._parent) as source:
-            return self._fork(source, forks.after(source, at), forks.design(source, title=title, workdir=workdir))
+        return self._offspring.fork(at, title=title, workdir=workdir)
 
     def plan_fork(
         self,
@@ -527,38 +509,21 @@ class Session:
         workdir: str | os.PathLike[str] | None = None,
     ) -> forks.ForkPlan:
         """Say what ``fork`` would make; makes nothing. Its arguments and errors are those of ``fork``."""
-        with forks.reading(self._parent) as source:
-            end, design = forks.after(source, at), forks.design(source, title=title, workdir=workdir)
-            return forks.ForkPlan(design.title, design.workdir, forks.count_messages(source, end))
-
-    def _fork(self, source: forks.Source, end: forks.End, design: forks.Design) -> Session:
-        fork = self._begin(
-            replace(
-                self._place,
-                session_id=design.session_id,
-                transcript=design.transcript,
-                header=design.header,
-                new_header=design.header.raw if design.header is not None else None,
-                workdir=design.workdir,
-                touches=design.touches,
-                created_at=design.created_at,
-            )
-        )
-        try:
-            fork.open_for_writing()
-            forks.build(source, end, design, fork._writer)  # noqa: SLF001 - one class
-        except BaseException:
-            fork.close()
-            raise
-        return fork
+        return self._offspring.plan(at, title=title, workdir=workdir)
 
     # -- life ------------------------------------------------------------------------------------------------------
 
-    def shared(self) -> Self:
-        """Count one more holder, who closes it too. Called by the store."""
+    def shared(self) -> bool:
+        """Count one more holder, who closes it too; False where it is being closed. Called by the store."""
+        with self._holding:  # never the guard: a session that closes holds it and wants the store's
+            if not self._closing:
+                self._holders += 1
+            return not self._closing
+
+    def await_close(self) -> None:
+        """Wait until a session that is being closed is closed. Called by the store."""
         with self._guard:
-            self._holders += 1
-        return self
+            pass
 
     def open_for_writing(self) -> None:
         """Take the session's lock and finish what a crash left. Called by the store.
@@ -575,9 +540,13 @@ class Session:
 
         A session that its store handed out several times closes with the last of them.
         """
-        with self._guard:
+        with self._holding:
             self._holders -= 1
-            if self._closed or self._holders > 0:
+            if self._closing or self._holders > 0:
+                return
+            self._closing = True
+        with self._guard:
+            if self._closed:
                 return
             try:
                 if self._turn is not None:
@@ -585,8 +554,8 @@ class Session:
             finally:
                 self._closed = True
                 self._drop_scratch()
+                self._ownership.give_back()  # first: whoever opens it when the store has forgotten it finds no lock
                 self._on_close(self)
-                self._ownership.give_back()
 
     @contextlib.contextmanager
     def deleting(self) -> Iterator[None]:
@@ -601,9 +570,11 @@ class Session:
             try:
                 yield
             finally:
+                with self._holding:
+                    self._closing = True
                 self._closed = True
-                self._on_close(self)
                 self._ownership.give_up()
+                self._on_close(self)
 
     def prune(self, *, undo: bool = False, dry_run: bool = False) -> Pruning:
         """Remove snapshots and undo records beyond the limits, as is done at the end of a turn and of a rewind.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Literal, get_args
 from sessions import clock, files, ids, leftovers, paths, upkeep
 from sessions import settings as settings_module
 from sessions.branch import current_branch
-from sessions.errors import AmbiguousError, IncompleteError, NotFoundError, RequestError, SessionsError
+from sessions.errors import (
+    AmbiguousError,
+    ConflictError,
+    IncompleteError,
+    NotFoundError,
+    RequestError,
+    SessionsError,
+)
+from sessions.place import Place
 from sessions.rewind.log import TIMELINE
 from sessions.transcript import reader
 from sessions.transcript.header import header_line
@@ -22,7 +30,7 @@ from sessions.transcript.outline import Finding, Header
 from sessions.upkeep import Checked, Pruned
 
 if TYPE_CHECKING:
-    from sessions.session import Place, Session
+    from sessions.session import Session
 
 ListScope = Literal["project", "all"]
 _CHILD_PREFIX = "subagent-"
@@ -101,8 +109,6 @@ class SessionStore:
         line = header_line(directory, created_at=clock.timestamp(now), git_branch=branch)
         transcript = paths.transcript_path(self.root, directory, session_id)
         header = Header(line, 0, directory, clock.timestamp(now), branch)
-        from sessions.session import Place  # noqa: PLC0415 - a list does not pay for it
-
         place = Place(session_id, self.root, transcript, header, line, directory, directory, now, _texts(add_dirs))
         return self._begin(place)
 
@@ -122,22 +128,28 @@ class SessionStore:
             IncompleteError: A rewind stopped half-way in it and cannot be finished.
         """
         with self._open.guard:
-            unsaved = (path for path, each in self._open.sessions.items() if each.id == reference)
-            return self._open_at(next(unsaved, None) or self.find(reference), read_only=read_only, add_dirs=add_dirs)
+            here = next((path for path, each in self._open.sessions.items() if each.id == reference), None)
+        return self._open_at(here or self.find(reference), read_only=read_only, add_dirs=add_dirs)
 
     def _open_at(
         self, transcript: Path, *, read_only: bool, add_dirs: Sequence[str | os.PathLike[str]] = ()
     ) -> Session:
-        with self._open.guard:
-            known = self._open.sessions.get(transcript)
-            if known is not None:
-                return known.shared()
-            session = self._session(self._place(transcript, add_dirs), read_only=read_only)
-            if not read_only:
-                session.open_for_writing()
-                leftovers.unmark(paths.sidecar(transcript))
-                self._open.sessions[transcript] = session
-            return session
+        while True:
+            with self._open.guard:
+                known = self._open.sessions.get(transcript)
+                if known is None:
+                    return self._open_here(transcript, read_only=read_only, add_dirs=add_dirs)
+                if known.shared():
+                    return known
+            known.await_close()
+
+    def _open_here(self, transcript: Path, *, read_only: bool, add_dirs: Sequence[str | os.PathLike[str]]) -> Session:
+        session = self._session(self._place(transcript, add_dirs), read_only=read_only)
+        if not read_only:
+            session.open_for_writing()
+            leftovers.unmark(paths.sidecar(transcript))
+            self._open.sessions[transcript] = session
+        return session
 
     def _begin(self, place: Place) -> Session:
         """Return a new session, open here; nothing of it is written yet."""
@@ -150,7 +162,7 @@ class SessionStore:
         from sessions.session import Session  # noqa: PLC0415
 
         settings = settings_module.load(self.root)
-        return Session(place, settings, read_only=read_only, on_close=self._forget, begin=self._begin)
+        return Session(place, settings, read_only=read_only, on_close=self._forget, begin=self._begin, drop=self._drop)
 
     def latest(self, workdir: str | os.PathLike[str]) -> SessionInfo | None:
         """Return the session of a directory that was touched last; None where there is none."""
@@ -162,8 +174,6 @@ class SessionStore:
         touches = workdir if workdir is not None and paths.resolved(workdir) is not None else None
         if summary.header is None and paths.project_directory(self.root, os.curdir) == transcript.parent:
             touches = os.path.realpath(os.curdir)
-        from sessions.session import Place  # noqa: PLC0415
-
         return Place(
             session_id=_id_of(transcript),
             root=self.root,
@@ -273,10 +283,22 @@ class SessionStore:
         twins = [path for path in self._transcripts() if _id_of(path) == reference]
         if len(twins) > 1:
             raise AmbiguousError("session", reference, [str(path) for path in twins])
-        transcript = self.find(reference)
+        return self._drop(self.find(reference), lambda: True)
+
+    def _drop(self, transcript: Path, still: Callable[[], bool]) -> str:
+        """Remove a session; see ``delete``.
+
+        Args:
+            still: Says, with the session's lock held, whether it is to go.
+
+        Raises:
+            ConflictError: It is not, and was not removed.
+        """
         session = self._open_at(transcript, read_only=False)
         sidecar = paths.sidecar(transcript)
         with session.deleting():
+            if not still():
+                raise ConflictError("somebody went on in it")
             leftovers.mark(sidecar)
             os.unlink(transcript)
             files.sync_directory(transcript.parent)

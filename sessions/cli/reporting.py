@@ -71,6 +71,12 @@ def interruptible(session: Session, what: str, *, add_dirs: Sequence[str]) -> It
         raise output.TooLateError(f"the {what} was done before Ctrl-C could stop it; see {undo!r}") from None
 
 
+def close_fork(report: Report, session: Session) -> None:
+    """Close the fork the conversation goes on in; this process does not go on."""
+    if report.session is not session:
+        report.session.close()
+
+
 def show_report(report: Report, plan: Plan, did: str, *, as_json: bool, asked: bool, add_dirs: Sequence[str]) -> None:
     """Print what was done, how to take it back, and the prompt that belongs into the input box.
 
@@ -86,7 +92,7 @@ def show_report(report: Report, plan: Plan, did: str, *, as_json: bool, asked: b
         return
     report = in_our_words(report, plan, add_dirs=add_dirs)
     output.lines(words.report_lines(report, did, with_gaps=False, cells=output.wrapping()))
-    again = ("undo", report.session_id, *(("--redo",) if did == "undone" else ()))
+    again = ("undo", plan.session_id, *(("--redo",) if did == "undone" else ()))
     output.lines([(("dim", "to take this back: "), ("", output.command(*again, *output.add_dir_words(add_dirs))))])
     if report.prompt:
         _show_prompt(report.prompt)
@@ -94,7 +100,7 @@ def show_report(report: Report, plan: Plan, did: str, *, as_json: bool, asked: b
 
 def in_our_words(report: Report, plan: Plan, *, add_dirs: Sequence[str] = (), root: Path | None = None) -> Report:
     """Return ``report`` with the command that takes files back as it can be pasted here."""
-    words_ = ("rewind", report.session_id, "--scope", "code", "--to", plan.to, *output.add_dir_words(add_dirs))
+    words_ = ("rewind", plan.session_id, "--scope", "code", "--to", plan.to, *output.add_dir_words(add_dirs))
     own = f"{_FILES_STAY}; to take them back: {output.command(*words_, root=root)}"
     return replace(report, notes=tuple(own if note.startswith(_FILES_STAY) else note for note in report.notes))
 

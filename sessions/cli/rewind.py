@@ -42,10 +42,11 @@ class _Asked(TypedDict):
 )
 @click.option(
     "--history",
-    type=click.Choice(["rewrite", "hide"]),
+    type=click.Choice(["rewrite", "fork", "hide"]),
     default="rewrite",
     show_default=True,
-    help="What becomes of the removed part of the conversation; hide keeps it in the file.",
+    help="What becomes of the removed part of the conversation: hide keeps it in the file; fork leaves this session as"
+    " it is and goes on in a new one.",
 )
 @options.files
 @options.on_conflict(
@@ -118,6 +119,7 @@ def command(  # noqa: PLR0917 - the options of a rewind
             reporting.confirm(plan, "Rewind?", as_json=as_json)
         with reporting.interruptible(session, "rewind", add_dirs=add_dirs):
             report = session.rewind(plan)
+            reporting.close_fork(report, session)
         with output.after("the rewind was done"):
             reporting.show_report(
                 report, plan, "rewound", as_json=as_json, asked=not (yes or picking), add_dirs=add_dirs

@@ -49,6 +49,7 @@ def command(
             reporting.confirm(plan, question, as_json=as_json, undo=not redo)
         with reporting.interruptible(session, "redo" if redo else "undo", add_dirs=add_dirs):
             report = session.redo_rewind(plan) if redo else session.undo_rewind(plan)
+            reporting.close_fork(report, session)
         with output.after(f"the {'redo' if redo else 'undo'} was done"):
             did = "redone" if redo else "undone"
             reporting.show_report(report, plan, did, as_json=as_json, asked=not yes, add_dirs=add_dirs)

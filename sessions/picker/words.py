@@ -213,7 +213,11 @@ def _conversation(plan: Plan) -> Line:
     if not plan.removed_messages:
         return (("strong", "conversation"), ("", " loses nothing"))
     messages = count(plan.removed_messages, "message")
-    goes = f" hides {messages}, which stay in the file" if plan.history == "hide" else f" loses {messages}"
+    goes = {
+        "rewrite": f" loses {messages}",
+        "hide": f" hides {messages}, which stay in the file",
+        "fork": f" goes on in a fork without its last {messages}",
+    }[plan.history]
     stays = "the prompt and what came before the mark stay" if plan.mark is not None else _PROMPT_RETURNS
     return (("strong", "conversation"), ("", f"{goes}; {stays}"))
 
@@ -221,7 +225,8 @@ def _conversation(plan: Plan) -> Line:
 def _conversation_after_undo(plan: Plan) -> Line:
     stays = plan.scope == "code" or plan.paths is not None
     if stays:
-        return (("strong", "conversation"), ("", " stays as it is"))
+        fork = "; the fork goes, unless it has gone on" if plan.history == "fork" and plan.paths is None else ""
+        return (("strong", "conversation"), ("", f" stays as it is{fork}"))
     came = plan.removed_messages
     loses = f" loses {count(came, 'message')} that came since, and" if came else ""
     return (("strong", "conversation"), ("", f"{loses} gets back what the rewind removed"))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from sessions.rewind.plan import Gap
 from sessions.rewind.states import Content, Image, Payload
-from sessions.rewind.timeline import Order, Timeline, Touch, TurnRecord, TurnSummary
+from sessions.rewind.timeline import MarkRecord, Order, Timeline, Touch, TurnRecord, TurnSummary
 
 Record = dict[str, object]
 OWN_TURN = 0
@@ -42,7 +42,12 @@ class Carried:
 
 
 def carried(
-    timeline: Timeline, end: Order | None, *, rebased: Callable[[str], str], size_of: Callable[[str], int]
+    timeline: Timeline,
+    end: Order | None,
+    *,
+    rebased: Callable[[str], str],
+    size_of: Callable[[str], int],
+    moved: Callable[[MarkRecord], tuple[int, str]],
 ) -> Carried:
     """Choose what a fork carries.
 
@@ -51,6 +56,7 @@ def carried(
         end: The place where the fork ends; None: all of it comes along.
         rebased: Turns a path of the parent into one of the fork.
         size_of: Says how many bytes a file of the parent's sidecar has; 0 where it is gone.
+        moved: Says where a mark lies in the fork's transcript: ``offset`` and ``seam``.
     """
     turns = {number: turn for number, turn in timeline.turns.items() if _in_front(turn.order, end)}
     touches = [touch for touch in timeline.touches if _in_front(touch.order, end)]
@@ -59,6 +65,7 @@ def carried(
         *((turn.order, 0, [_turn(turn)]) for turn in turns.values()),
         *((touch.order, 0, list(_touch(touch, rebased(touch.path), names))) for touch in touches),
         *(((seq, 0, 0, 0), 0, [_gap(gap, turn, rebased)]) for seq, turn, gap in timeline.gaps if turn in turns),
+        *((mark.order, 0, [_mark(mark, moved)]) for mark in timeline.marks if mark.turn in turns),
         *(((seq, 0, 0, 0), 0, [_LOST]) for seq in timeline.missing),
         *_net_effects(timeline, turns, touches, rebased),
     ]
@@ -86,6 +93,11 @@ def _turn(turn: TurnRecord) -> Record:
 
 def _gap(gap: Gap, turn: int, rebased: Callable[[str], str]) -> Record:
     return {"kind": "gap", "turn": turn, "gap": gap.kind, "paths": [rebased(path) for path in gap.paths]}
+
+
+def _mark(mark: MarkRecord, moved: Callable[[MarkRecord], tuple[int, str]]) -> Record:
+    offset, seam = moved(mark)
+    return {"kind": "mark", "turn": mark.turn, "name": mark.name, "at": mark.at, "offset": offset, "seam": seam}
 
 
 def _touch(touch: Touch, path: str, names: _Names) -> Iterator[Record]:

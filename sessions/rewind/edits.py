@@ -140,7 +140,7 @@ class Recorder:
 
         Args:
             offset: Where the transcript ends now.
-            seam: What it ends with, see ``journal.seam_of``.
+            seam: What it ends with, see ``seam.seam_of``.
 
         Raises:
             ConflictError: The turn was removed by a rewind.

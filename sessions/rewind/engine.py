@@ -3,12 +3,12 @@
 ===  ========================================  =========================================================================
  #   step                                      what a crash after it leaves
 ===  ========================================  =========================================================================
- 1   stage guards and both transcript tails    all old; a dead stage, swept
+ 1   stage guards and both transcript tails    all old; a dead stage, swept; a fork nobody sees, likewise
  2   **write the intent: the commit point**    recovery does 3 to 6
  3   make each file what it must be            some files new; recovery goes on: a file already new is left, one still
                                                old is changed, one half-way between is finished, one that is nothing of
                                                this was edited meanwhile: left, reported
- 4   rewrite the transcript                    all new but the bookkeeping; recovery does the rest
+ 4   rewrite the transcript; or show the fork  all new but the bookkeeping; recovery does the rest
  5   append to the timeline                    as 4
  6   rename the intent into the undo record    all new
 ===  ========================================  =========================================================================
@@ -36,6 +36,7 @@ from sessions.rewind.applying import Applier
 from sessions.rewind.journal import Journal, Record
 from sessions.rewind.judge import Change
 from sessions.rewind.log import CaptureLog
+from sessions.rewind.offshoots import Offshoots
 from sessions.rewind.payloads import Payloads
 from sessions.rewind.splicing import Splice, Splicer
 from sessions.rewind.states import Content, Image, Payload, same
@@ -72,13 +73,15 @@ class Engine:
         self._applier = Applier(worktree, payloads)
         self._log = log
         self._splicer = Splicer(writer, payloads)
+        self._offshoots = Offshoots(writer.path.parent)
         self._transcript = str(writer.path)
 
     def run(self, draft: Record, splice: Splice | None) -> Outcome:
         """Make a transaction true.
 
         Args:
-            draft: Without payloads for the guards and without a cut: staging adds them.
+            draft: Without payloads for the guards and without a cut: staging adds them. Its fork is staged already, and
+                goes where the transaction does not come true.
             splice: What happens to the transcript; None leaves it alone.
 
         Raises:
@@ -86,12 +89,17 @@ class Engine:
             OSError: It could not be done; everything is as it was.
             IncompleteError: It could not be done and not be put back; ``sessions check`` finishes it.
         """
-        record = self._stage(draft, splice)
+        try:
+            record = self._stage(draft, splice)
+        except BaseException:
+            self._discard_fork(draft)
+            raise
         with _uninterrupted():
             try:
                 self._journal.commit(record)
             except BaseException:
                 self._journal.discard(record.id)
+                self._discard_fork(draft)
                 raise
             try:
                 left = self._complete(record)
@@ -169,11 +177,18 @@ class Engine:
             raise StaleError(f"{change.path} changed meanwhile")
         return replace(change, before=Image(found, Payload(place, offset, found.size)))
 
+    def _discard_fork(self, draft: Record) -> None:
+        if draft.fork is not None:
+            with contextlib.suppress(OSError):  # it is marked: the next check removes it
+                self._offshoots.withdraw(draft.fork)
+
     # -- 3 to 6: complete ------------------------------------------------------------------------------------------
 
     def _complete(self, record: Record) -> tuple[str, ...]:
         """Make files and transcript new; return the paths that were neither image and were left alone."""
         left = self._applier.apply(record.id, record.changes)
+        if record.fork is not None:
+            self._offshoots.publish(record.fork)
         if record.cut is None or self._splicer.apply(record.cut):
             return left
         return (*left, self._transcript)
@@ -201,6 +216,8 @@ class Engine:
             with contextlib.suppress(OSError):  # without the mark a crash meanwhile completes, which is whole too
                 self._journal.mark_aborted(record)
             rewritten = record.cut is not None and not self._splicer.take_back(record.cut)
+            if record.fork is not None:
+                self._offshoots.withdraw(record.fork)
             left = self._applier.apply(record.id, [change.reversed() for change in reversed(record.changes)])
             if cause is None or not left:
                 self._journal.withdraw(record)

@@ -23,17 +23,17 @@ import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import cast
 
 from sessions import files
 from sessions.errors import IncompleteError
 from sessions.ids import is_safe
 from sessions.rewind.judge import Change
+from sessions.rewind.offshoots import Offshoot, offshoot_from
 from sessions.rewind.states import Content, Image, Payload, image_from, payload_from
 from sessions.transcript.codec import dumps, loads
 
 VERSION = 1
-SEAM_BYTES = 4096
 _ABORT = "abort-"
 
 
@@ -92,6 +92,7 @@ class Record:
         length: Bytes of the transcript before, where the transaction leaves it alone.
         captures: The paths whose new state counts as captured on the timeline: those of a rewind of the code alone, and
             what an undo or redo overwrites of somebody else.
+        fork: The session in which the conversation goes on; None where it goes on in this one.
     """
 
     id: str
@@ -107,6 +108,7 @@ class Record:
     prompt: str = ""
     length: int = 0
     captures: tuple[str, ...] = ()
+    fork: Offshoot | None = None
 
     def to_record(self) -> dict[str, object]:
         """Return plain data; ``record_from(r.to_record()) == r``."""
@@ -129,6 +131,7 @@ class Record:
             "prompt": self.prompt,
             "length": self.length,
             "captures": list(self.captures),
+            "fork": self.fork.to_record() if self.fork else None,
         }
 
 
@@ -155,6 +158,7 @@ def record_from(data: Mapping[str, object]) -> Record:
             removed_messages=removed,
             length=length,
             captures=tuple(str(path) for path in cast("list[object]", data.get("captures", []))),
+            fork=offshoot_from(data.get("fork")),
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a transaction: {error!r}") from error
@@ -192,13 +196,6 @@ def _cut_from(data: object) -> Cut | None:
                 case [str(first), str(second)] if removed is not None and tail is not None:
                     return Cut(keep, size, inode, removed, tail, seam, (first, second))
     raise ValueError("not a cut")
-
-
-def seam_of(transcript: BinaryIO, keep: int) -> str:
-    """Return the SHA-256 of the last bytes in front of byte ``keep``; of nothing where the file ends before it."""
-    start = max(keep - SEAM_BYTES, 0)
-    transcript.seek(start)
-    return hashlib.sha256(transcript.read(keep - start)).hexdigest()
 
 
 class Journal:

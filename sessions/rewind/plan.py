@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
+from typing import Literal, Protocol
 
 Scope = Literal["both", "conversation", "code"]
 History = Literal["rewrite", "fork", "hide"]
@@ -211,20 +211,30 @@ class Plan:
         return _shape(self, rewind_id=None, session=self.session_id, cancelled=list(self.tasks), dry_run=True)
 
 
+class Going(Protocol):
+    """A session to go on with, a ``Session``."""
+
+    id: str
+
+    def close(self) -> None:
+        """Close it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
     """What a rewind, an undo or a redo did.
 
     Attributes:
         rewind_id: Names the rewind for ``undo_rewind``; for an undo or redo, the rewind it concerns.
-        session: The session to go on with (a ``Session``; its id in JSON).
+        session: The session to go on with (a ``Session``; its id in JSON). With ``history="fork"`` it is a new one,
+            open for writing beside the one that was rewound: close both.
         notes: Sentences for people: a command to go on with, a file left alone by recovery.
 
     The other attributes are those of the plan, as they came true.
     """
 
     rewind_id: str
-    session: object
+    session: Going
     session_id: str
     prompt: str
     removed_messages: int

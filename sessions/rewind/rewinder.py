@@ -6,27 +6,32 @@ plan it was given, and hands the transaction to the engine.
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
 from sessions import clock, ids
 from sessions.errors import DataError, NotFoundError, RequestError, StaleError
 from sessions.rewind.adopting import adopted
 from sessions.rewind.engine import Engine, Outcome
 from sessions.rewind.foreign import ForeignHistory
-from sessions.rewind.journal import Record, seam_of
+from sessions.rewind.journal import Record
 from sessions.rewind.log import CaptureLog
 from sessions.rewind.needs import Need, Places, is_within, needs_after, needs_at_mark, needs_of_run, unmatched
+from sessions.rewind.offshoots import Offshoot
 from sessions.rewind.options import Options, check
-from sessions.rewind.plan import FileVerdict, Gap, Plan, Report
+from sessions.rewind.plan import FileVerdict, Gap, Going, Plan, Report, Scope
 from sessions.rewind.planning import FilesPlan, Planner
 from sessions.rewind.policy import Policies, objection, policies, refuse, refuse_changed_files
+from sessions.rewind.seam import seam_of
 from sessions.rewind.splicing import Splice
 from sessions.rewind.targets import Reference, Target, resolve, written
-from sessions.rewind.timeline import Timeline, Touch
+from sessions.rewind.timeline import Step, Timeline, Touch
 from sessions.rewind.worktree import Worktree
 from sessions.subagents.scope import unstopped
 from sessions.transcript import reader, rollback, titles
@@ -52,6 +57,19 @@ class _Basis:
     tail: Tail | None
     asked: Reference | None
     options: Options
+
+
+class Forks(Protocol):
+    """What a rewind, its undo and its redo need of the forks of a session."""
+
+    def off(self, target: Target) -> AbstractContextManager[tuple[Going, Offshoot]]:
+        """Give a fork up to a place, for the transaction to publish; it is closed where that fails."""
+
+    def again(self, step: Step) -> AbstractContextManager[tuple[Going, Offshoot]]:
+        """Give the fork of a rewind once more, likewise."""
+
+    def remove(self, fork: Offshoot) -> str | None:
+        """Remove a fork in which nobody went on; say in a sentence why it stays, if it does."""
 
 
 class Rewinder:
@@ -200,12 +218,15 @@ class Rewinder:
 
     # -- changing --------------------------------------------------------------------------------------------------
 
-    def rewind(self, engine: Engine, to: Plan | Reference | None, options: Options, session: object) -> Report:
+    def rewind(
+        self, engine: Engine, to: Plan | Reference | None, options: Options, session: Going, *, forks: Forks
+    ) -> Report:
         """Carry out a rewind; the caller holds the session's lock.
 
         Args:
             to: A plan (its own options count then), or what to plan for.
-            session: What the report gives to go on with.
+            session: What the report gives to go on with, but for ``history="fork"``.
+            forks: Makes the fork that is to go on instead.
 
         Raises:
             StaleError: The plan no longer describes what is there; nothing was changed.
@@ -213,10 +234,14 @@ class Rewinder:
             OSError: It failed; everything is as it was.
             IncompleteError: It failed and could not be put back.
         """
-        with self._log.locked():
+        with self._log.locked(), contextlib.ExitStack() as stack:
             plan = self._again(to) if isinstance(to, Plan) else self.plan(to, options)
             refuse(plan.refused)
             draft, splice = self._draft(plan)
+            if plan.history == "fork":
+                assert isinstance(plan.basis, _Basis)
+                session, fork = stack.enter_context(forks.off(plan.basis.target))
+                draft = replace(draft, fork=fork)
             outcome = engine.run(draft, splice)
         return self._report(plan, outcome, session)
 
@@ -236,22 +261,25 @@ class Rewinder:
         assert isinstance(plan.basis, _Basis)
         target, tail, name, at = plan.basis.target, plan.basis.tail, ids.new_rewind_id(), clock.timestamp()
         outline = self.outline(deep=False)
+        stays = plan.history == "fork"  # here the conversation does; what is left of the rewind is that of the code
+        scope: Scope = "code" if stays and plan.scope == "both" else plan.scope
         entry: dict[str, object] = {
             "kind": "rewind",
             "rewind": name,
-            "scope": plan.scope,
+            "scope": scope,
             "to": plan.to,
-            "from": list(target.order) if plan.scope == "both" else None,
+            "from": list(target.order) if scope == "both" else None,
             "at": at,
         }
         entry |= {"run": plan.run} if plan.run is not None else {}
         entry |= {"history": plan.history} if plan.history != "rewrite" else {}
+        entry |= {"mark": target.mark.seq} if target.mark is not None else {}
         changes = tuple(plan.basis.files.changes)
         draft = Record(
             id=name,
             kind="rewind",
             rewind=name,
-            scope=plan.scope,
+            scope=scope,
             to=plan.to,
             at=at,
             changes=changes,
@@ -259,7 +287,7 @@ class Rewinder:
             log=(
                 *adopted(
                     target,
-                    plan.scope,
+                    "code" if stays else scope,
                     outline.prompts,
                     self._log.read(),
                     foreign=self._foreign,
@@ -270,9 +298,9 @@ class Rewinder:
             removed_messages=plan.removed_messages,
             prompt=plan.prompt,
             length=outline.size,
-            captures=tuple(change.path for change in changes) if plan.scope == "code" else (),
+            captures=tuple(change.path for change in changes) if scope == "code" else (),
         )
-        return draft, self._splice(plan, target, tail, outline) if tail is not None else None
+        return draft, self._splice(plan, target, tail, outline) if tail is not None and not stays else None
 
     def _splice(self, plan: Plan, target: Target, tail: Tail, outline: Outline) -> Splice:
         assert target.offset is not None
@@ -284,7 +312,7 @@ class Rewinder:
             return Splice(keep, (end,))
         return Splice(target.offset, (titles.restated(tail.kept, outline.title, target.offset),))
 
-    def _report(self, plan: Plan, outcome: Outcome, session: object) -> Report:
+    def _report(self, plan: Plan, outcome: Outcome, session: Going) -> Report:
         left = {self._shown(path) for path in outcome.left}
         files = tuple(
             replace(file, action="skip", reason="conflict", note="edited while the rewind ran: left alone")
@@ -293,6 +321,8 @@ class Rewinder:
             for file in plan.files
         )
         notes = []
+        if plan.history == "fork":
+            notes.append(f"the conversation goes on in the fork {session.id}; this session keeps all of its own")
         if plan.scope == "conversation":
             to = shlex.quote(plan.to if plan.mark is None else f"{plan.to}:{plan.mark}")
             command = f"sessions rewind {self._session_id} --scope code --to {to}{self._root_option}"
@@ -300,7 +330,7 @@ class Rewinder:
         return Report(
             rewind_id=outcome.record.rewind,
             session=session,
-            session_id=self._session_id,
+            session_id=session.id,
             prompt=plan.prompt,
             removed_messages=plan.removed_messages,
             files=files,

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Literal
 
 from sessions import files
-from sessions.rewind.journal import Cut, seam_of
+from sessions.rewind.journal import Cut
 from sessions.rewind.payloads import Payloads
+from sessions.rewind.seam import seam_of
 from sessions.rewind.states import Payload
 from sessions.rewind.worktree import CHUNK_BYTES
 from sessions.transcript.writer import Writer

@@ -41,6 +41,11 @@ class Target:
             return None
         return self.prompt.offset if self.mark is None else self.mark.offset
 
+    @property
+    def end(self) -> Order:
+        """The place on the timeline in front of which all stays, the mark too."""
+        return self.order if self.mark is None else (self.mark.seq, 1, 0, 0)
+
 
 def mark_from(record: MarkRecord) -> Mark:
     """Return a mark as the public API has it."""

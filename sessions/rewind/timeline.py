@@ -97,7 +97,7 @@ class MarkRecord:
     Attributes:
         seq: Its place on the timeline.
         offset: Where the transcript ended when it was made, in bytes.
-        seam: The SHA-256 of the last bytes in front of that, see ``journal.seam_of``: the offset holds while it does.
+        seam: The SHA-256 of the last bytes in front of that, see ``seam.seam_of``: the offset holds while it does.
     """
 
     seq: int
@@ -138,6 +138,7 @@ class Step:
         left: Paths that transaction found changed in between and left alone.
         run: The run it took back; None where it went to a place.
         history: What became of the removed part of the conversation.
+        mark: The ``seq`` of the mark it went to; None for a prompt.
     """
 
     rewind: str
@@ -150,6 +151,7 @@ class Step:
     left: tuple[str, ...] = ()
     run: str | None = None
     history: History = "rewrite"
+    mark: int | None = None
 
 
 @dataclass(slots=True)
@@ -338,7 +340,9 @@ class Timeline:
         history = cast("History", _str(record.get("history", "rewrite")))
         to, at = _str(record["to"]), _str(record.get("at", ""))
         self.records[name] = name
-        self.steps.append(Step(name, name, scope, to, at, seq, "done", _left(record), run, history))
+        mark = record.get("mark")
+        mark = mark if isinstance(mark, int) else None
+        self.steps.append(Step(name, name, scope, to, at, seq, "done", _left(record), run, history, mark))
         if scope == "both" and start is not None:
             self._spans[name] = start, seq
             self._remove(name)

@@ -7,6 +7,7 @@ appended since stay behind it.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -15,13 +16,15 @@ from pathlib import Path
 from sessions import clock, ids
 from sessions.errors import ConflictError, DataError, NotFoundError, NothingToUndoError, RequestError, StaleError
 from sessions.rewind.engine import Engine
-from sessions.rewind.journal import Cut, Journal, Record, seam_of
+from sessions.rewind.journal import Cut, Journal, Record
 from sessions.rewind.log import CaptureLog
 from sessions.rewind.needs import Need, is_within, unmatched
 from sessions.rewind.payloads import Payloads
-from sessions.rewind.plan import OnConflict, OnConflicts, Plan, Report, RewindRecord, RewindState, Scope
+from sessions.rewind.plan import Going, OnConflict, OnConflicts, Plan, Report, RewindRecord, RewindState, Scope
 from sessions.rewind.planning import FilesPlan, Planner
 from sessions.rewind.policy import Policies, incomplete, objection, policies, refuse, refuse_changed_files
+from sessions.rewind.rewinder import Forks
+from sessions.rewind.seam import seam_of
 from sessions.rewind.splicing import Part, Splice
 from sessions.rewind.states import Absent, Image, same
 from sessions.rewind.timeline import Step, Timeline
@@ -182,10 +185,13 @@ class Undoer:
         )
         return replace(plan, refused=self._objection(reversal, plan, files, came))
 
-    def run(self, engine: Engine, reversal: Reversal, session: object, *, given: Plan | None = None) -> Report:
+    def run(
+        self, engine: Engine, reversal: Reversal, session: Going, *, forks: Forks, given: Plan | None = None
+    ) -> Report:
         """Carry it out; the caller holds the session's lock.
 
         Args:
+            forks: Of a rewind that let the conversation go on in a fork: what an undo removes and a redo makes again.
             given: What was planned before.
 
         Raises:
@@ -194,7 +200,7 @@ class Undoer:
             OSError: It failed; everything is as it was.
             IncompleteError: It failed and could not be put back.
         """
-        with self._log.locked():
+        with self._log.locked(), contextlib.ExitStack() as stack:
             plan = self.plan(reversal)
             assert isinstance(plan.basis, _Basis)
             if given is not None:
@@ -204,19 +210,28 @@ class Undoer:
                     raise StaleError("messages came since")
             refuse(plan.refused)
             splice = self._splice(reversal, plan.basis.came) if reversal.paths is None else None
-            outcome = engine.run(self._draft(reversal, plan.basis.files), splice)
+            draft = self._draft(reversal, plan.basis.files)
+            goes_on, forked = session, reversal.paths is None and reversal.step.history == "fork"
+            if forked and reversal.kind == "redo":
+                goes_on, fork = stack.enter_context(forks.again(reversal.step))
+                draft = replace(draft, fork=fork)
+            outcome = engine.run(draft, splice)
+        stays = forks.remove(reversal.record.fork) if forked and reversal.record.fork is not None else None
         left = {self._shown(path) for path in outcome.left}
         return Report(
             rewind_id=outcome.record.rewind,
-            session=session,
-            session_id=self._session_id,
+            session=goes_on,
+            session_id=goes_on.id,
             prompt=plan.prompt,
             removed_messages=plan.removed_messages,
             files=plan.files,
             conflicts=plan.conflicts,
             gaps=(),
             partial=plan.partial or bool(left),
-            notes=tuple(f"{path} was edited meanwhile and left alone" for path in sorted(left)),
+            notes=(
+                *(f"{path} was edited meanwhile and left alone" for path in sorted(left)),
+                *((stays,) if stays is not None else ()),
+            ),
         )
 
     def _files(self, reversal: Reversal) -> FilesPlan:

@@ -60,6 +60,30 @@ def write(source: int, target: int, copied: Copied, *, header: bytes | None, tit
         files.write_all(target, title + b"\n")
 
 
+def place_of(copied: Copied, offset: int, *, header: bytes | None) -> int:
+    """Return where in a fork the byte ``offset`` of its parent lies, or what of that is copied next."""
+    in_front = sum(max(min(each.end, offset) - each.start, 0) for each in copied.ranges)
+    return in_front + (0 if header is None else len(header) + 1)
+
+
+def read_before(source: int, copied: Copied, offset: int, count: int, *, header: bytes | None) -> bytes:
+    """Return the last ``count`` bytes in front of that place in the fork; fewer where it begins there.
+
+    Args:
+        source: The descriptor ``copied`` was made from.
+    """
+    pieces: list[bytes] = []
+    for each in reversed(copied.ranges):
+        size = min(max(min(each.end, offset) - each.start, 0), count)
+        pieces.append(read(source, min(each.end, offset) - size, size) if size else b"")
+        count -= size
+        if not count:
+            break
+    start = b"" if header is None else header + b"\n"
+    pieces.append(start[max(len(start) - count, 0) :] if count else b"")
+    return b"".join(reversed(pieces))
+
+
 def title_of(parent: str | None) -> str | None:
     """Return the title of a fork that was given none: its parent's, marked; None where that has none either."""
     return None if parent is None or not parent.strip() else parent[: MAX_CHARACTERS - len(_MARK)] + _MARK
