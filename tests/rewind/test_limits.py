@@ -11,6 +11,7 @@ from scenario import Scenario
 from worst_moments import CALLS, CHANGES, failing, killed_at
 
 from sessions import NothingToUndoError, SessionStore
+from sessions.rewind.usage import Usage
 from sessions.settings import UNLIMITED, Limits, Settings, load
 
 KIB = 1024
@@ -194,6 +195,8 @@ def test_content_stays_kept_once_when_the_turn_that_first_had_it_is_pruned(limit
     agent = limited(retain_turns=2)
     for number in range(8):
         agent.turn(f"turn {number}", {"f": content(number % 2)})
+        if number == 5:
+            agent.reopen()
     inodes = {path.stat().st_ino for path in (agent.sidecar / "turns").glob("*/files/*")}
     assert len(inodes) == 2
 
@@ -571,6 +574,17 @@ def test_equal_content_that_cannot_be_linked_is_copied(limited, error):
     agent.session.undo_rewind()
     agent.session.rewind(3)
     assert contents(agent.project) == {"f": b"other"}
+
+
+def test_a_turn_that_grew_is_measured_anew(limited):
+    agent = limited()
+    usage = Usage(agent.sidecar)
+    with agent.session.begin_turn("work") as turn:
+        for number in range(3):
+            with turn.edit(f"f{number}"):
+                make(agent.project / f"f{number}", content(number))
+            usage.update()
+            assert usage.total_bytes == kept_bytes(agent)
 
 
 def test_the_end_of_a_turn_looks_only_at_what_came(limited, monkeypatch):
