@@ -192,7 +192,7 @@ def test_equal_content_is_counted_once_and_kept_once(limited):
 
 
 def test_content_stays_kept_once_when_the_turn_that_first_had_it_is_pruned(limited):
-    agent = limited(retain_turns=2)
+    agent = limited(retain_turns=4)
     for number in range(8):
         agent.turn(f"turn {number}", {"f": content(number % 2)})
         if number == 5:
