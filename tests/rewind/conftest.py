@@ -20,3 +20,21 @@ def agent(store, project):
     working = Agent(store.root, project)
     yield working
     working.close()
+
+
+@pytest.fixture
+def limited(root, project):
+    """An agent whose session has limits from its first turn on: ``limited(retain_turns=2)``."""
+    from agent import Agent
+    from limited import limit
+
+    working = []
+
+    def begin(**numbers):
+        limit(root, **numbers)
+        working.append(Agent(root, project))
+        return working[-1]
+
+    yield begin
+    for each in working:
+        each.close()
