@@ -13,16 +13,6 @@ def tmp_path(memory_path) -> Path:
 
 
 @pytest.fixture
-def agent(store, project):
-    """An agent at work in a new session; everything is closed at the end."""
-    from agent import Agent
-
-    working = Agent(store.root, project)
-    yield working
-    working.close()
-
-
-@pytest.fixture
 def limited(root, project):
     """An agent whose session has limits from its first turn on: ``limited(retain_turns=2)``."""
     from agent import Agent
@@ -38,3 +28,13 @@ def limited(root, project):
     yield begin
     for each in working:
         each.close()
+
+
+@pytest.fixture
+def agent(store, project):
+    """An agent at work in a new session; everything is closed at the end."""
+    from agent import Agent
+
+    working = Agent(store.root, project)
+    yield working
+    working.close()
