@@ -40,11 +40,11 @@ class Usage:
 
     def update(self) -> None:
         """Learn what came and went. Walks what is new and the newest turn; the rest was written once and for all."""
-        turns = {int(name): self._turns / name for name in names_in(self._turns) if is_turn(name)}
+        turns = {int(name): self._turns / name for name in _directories_in(self._turns) if is_turn(name)}
         if turns:
             self._forget(self.turns, max(turns))
         self._follow(self.turns, turns)
-        self._follow(self.records, {name: self._undo / name for name in names_in(self._undo)})
+        self._follow(self.records, {name: self._undo / name for name in _directories_in(self._undo)})
 
     def _follow(self, known: dict[Name, Directory], there: dict[Name, Path]) -> None:
         for name in known.keys() - there.keys():
@@ -74,6 +74,13 @@ def measured(directory: Path) -> Directory:
                 here = found[inode].names_here if inode in found else 0
                 found[inode] = Stored(status.st_blocks * _BLOCK_BYTES, here + 1, status.st_nlink)
     return found
+
+
+def _directories_in(directory: Path) -> list[str]:
+    """Return the names of the directories in one; a link is none, and nothing is in it: what it names is not ours."""
+    if directory.is_symlink():
+        return []
+    return [entry.name for entry in _entries(os.fspath(directory)) if entry.is_dir(follow_symlinks=False)]
 
 
 def _entries(directory: str) -> list[os.DirEntry[str]]:

@@ -100,6 +100,10 @@ def test_it_is_not_done_without_being_asked_or_told(cli: Cli, full: Any) -> None
 
 def test_what_a_crash_left_of_a_deleted_session_goes(cli: Cli, kept: Any) -> None:
     sidecar = kept.path.with_suffix(".ckpt")
+    (sidecar / "deleted").touch()
+    assert cli("prune", "--yes").out == "nothing to prune\n"
+    assert sidecar.exists(), "the crash came before the transcript was deleted"
+    (sidecar / "deleted").unlink()
     kept.path.unlink()
     assert cli("prune", "--yes").out == "nothing to prune\n"
     assert sidecar.exists(), "without the mark nobody knows that it was to be deleted"

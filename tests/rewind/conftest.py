@@ -18,6 +18,24 @@ def tmp_path(memory_path) -> Path:
 
 
 @pytest.fixture
+def limited(root, project):
+    """An agent whose session has limits from its first turn on: ``limited(retain_turns=2)``."""
+    from agent import Agent
+    from limited import limit
+
+    working = []
+
+    def begin(**numbers):
+        limit(root, **numbers)
+        working.append(Agent(root, project))
+        return working[-1]
+
+    yield begin
+    for each in working:
+        each.close()
+
+
+@pytest.fixture
 def agent(store, project):
     """An agent at work in a new session; everything is closed at the end."""
     from agent import Agent
