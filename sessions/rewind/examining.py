@@ -12,6 +12,7 @@ from sessions import clock, files
 from sessions.rewind.states import Content, Directory, FileState, Link, OverLimit, Unreadable
 
 CHUNK_BYTES = 1 << 20
+_BUFFER_BYTES = 1 << 18
 OPEN_TO_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _SETTLED_NS = 1_000_000_000
 
@@ -109,9 +110,11 @@ def read_content(fd: int, copy_to: int | None = None) -> Content:
         OSError: It cannot be copied.
     """
     digest, size = hashlib.sha256(), 0
-    while chunk := _read(fd):
+    buffer = memoryview(bytearray(min(_BUFFER_BYTES, os.fstat(fd).st_size + 1)))  # one, and small: new pages cost time
+    while count := _read_into(fd, buffer):
+        chunk = buffer[:count]
         digest.update(chunk)
-        size += len(chunk)
+        size += count
         if copy_to is not None:
             files.write_all(copy_to, chunk)
     return Content(digest.hexdigest(), size, stat.S_IMODE(os.fstat(fd).st_mode))
@@ -131,6 +134,13 @@ def chunks_of(fd: int) -> Iterator[bytes]:
             chunk = chunk[CHUNK_BYTES:]
     if chunk:
         yield chunk
+
+
+def _read_into(fd: int, buffer: memoryview) -> int:
+    try:
+        return os.readv(fd, [buffer])
+    except OSError as error:
+        raise ReadFailedError(error.errno, error.strerror) from error
 
 
 def _read(fd: int) -> bytes:

@@ -59,11 +59,7 @@ class Payloads:
         """
         place = f"turns/{turn}/files/{name}"
         target = self.sidecar / place
-        known = self._link_known(source_fd, target)
-        if known is None:
-            known = self._copy(source_fd, target, durable=durable)
-        elif durable:
-            self.sync(Payload(place))
+        known = self._copy(source_fd, target, durable=durable)
         self._by_digest[known.sha256] = place
         return Image(known, Payload(place, 0, known.size))
 
@@ -162,37 +158,19 @@ class Payloads:
 
         return write
 
-    def _link_known(self, source_fd: int, target: Path) -> Content | None:
-        """Link the target to kept bytes equal to the source's; None where that is not possible. Reads the source once.
-
-        The bytes may have as many names as the file system allows, or it may know no second name at all.
-        """
-        if not self._by_digest:
-            return None
-        content = read_content(source_fd)
-        os.lseek(source_fd, 0, os.SEEK_SET)
-        kept = self._by_digest.get(content.sha256)
-        if kept is None or not self.intact(Image(content, Payload(kept, 0, content.size))):
-            return None
-        temporary = _temporary(target)
-        try:
-            os.link(self.sidecar / kept, temporary)
-            os.rename(temporary, target)
-        except OSError:
-            return None
-        finally:
-            with contextlib.suppress(OSError):  # two names of the same bytes: a rename leaves both
-                os.unlink(temporary)
-        return content
-
     def _copy(self, source_fd: int, target: Path, *, durable: bool) -> Content:
+        """Copy and digest in one pass; where equal bytes are kept already, the copy gives way to a second name."""
         temporary = _temporary(target)
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
             content = read_content(source_fd, copy_to=fd)
+            kept = self._link_known(content, target)
             if durable:
-                os.fsync(fd)
-            os.rename(temporary, target)
+                os.fsync(fd) if kept is None else self.sync(kept)
+            if kept is None:
+                os.rename(temporary, target)
+            else:
+                os.unlink(temporary)
         except BaseException:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
@@ -200,6 +178,23 @@ class Payloads:
         finally:
             os.close(fd)
         return content
+
+    def _link_known(self, content: Content, target: Path) -> Payload | None:
+        """Make the target one more name of kept bytes; None where none are kept or they can have no more names."""
+        place = self._by_digest.get(content.sha256)
+        kept = Payload(place, 0, content.size) if place is not None else None
+        if kept is None or not self.intact(Image(content, kept)):
+            return None
+        temporary = _temporary(target.with_name(f"{target.name}-link"))
+        try:
+            os.link(self.locate(kept), temporary)
+            os.rename(temporary, target)
+        except OSError:
+            return None
+        finally:
+            with contextlib.suppress(OSError):  # two names of the same bytes: a rename leaves both
+                os.unlink(temporary)
+        return kept
 
 
 def _temporary(target: Path) -> Path:
