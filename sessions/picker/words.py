@@ -153,7 +153,8 @@ def report_lines(
     report: Report, did: str = "rewound", *, with_gaps: bool = True, cells: int | None = None
 ) -> list[Line]:
     """Return what was done: ``did`` (``rewound``, ``undone``, ``redone``), each file, gaps, tasks, notes."""
-    messages = f": {count(report.removed_messages, 'message')} removed" if report.removed_messages else ""
+    gone = {"rewrite": "removed", "hide": "hidden", "fork": "left out of the fork"}[report.history]
+    messages = f": {count(report.removed_messages, 'message')} {gone}" if report.removed_messages else ""
     head: list[Line] = [(("strong", f"{did}{messages}{_partly(report)}"),), *_counts(report.files)]
     return [
         *_wrapped(head, cells),

@@ -229,6 +229,7 @@ class Report:
         session: The session to go on with (a ``Session``; its id in JSON). With ``history="fork"`` it is a new one,
             open for writing beside the one that was rewound: close both.
         notes: Sentences for people: a command to go on with, a file left alone by recovery.
+        history: What became of the removed messages.
 
     The other attributes are those of the plan, as they came true.
     """
@@ -244,6 +245,7 @@ class Report:
     cancelled: tuple[str, ...] = ()
     partial: bool = False
     notes: tuple[str, ...] = ()
+    history: History = "rewrite"
 
     def to_json(self) -> dict[str, object]:
         """Return ``{"rewind_id", "session", "removed_messages", "files", "conflicts", "cancelled", "gaps", …}``."""

@@ -338,6 +338,7 @@ class Rewinder:
             gaps=plan.gaps,
             partial=any(file.action == "skip" and file.reason is not None for file in files),
             notes=tuple(notes),
+            history=plan.history,
         )
 
 
