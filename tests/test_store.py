@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -296,3 +297,27 @@ def test_settings_that_are_no_text_are_said(store, project):
     (store.root / "settings.toml").write_bytes(b"\xff\xfe")
     with store.open(session.id) as opened:
         assert [finding.kind for finding in opened.findings] == ["settings"]
+
+
+def test_threads_that_open_and_close_one_session_never_wait_for_each_other_for_good(store, project):
+    with store.create(project) as session:
+        session.begin_turn("hello").end()
+    trouble = []
+
+    def work():
+        try:
+            for _ in range(40):
+                with store.open(session.id) as opened:
+                    opened.append(assistant_message("hi"))
+        except BaseException as error:  # noqa: BLE001 - a thread has nobody to raise it to
+            trouble.append(error)
+
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    assert not any(thread.is_alive() for thread in threads)
+    assert trouble == []
+    with store.open(session.id) as opened:
+        assert len(opened.history()) == 161
