@@ -15,7 +15,7 @@ _LISTENERS: list[list[str]] = []
 
 
 def _hear(event: str, facts: tuple) -> None:
-    if event == "open" and _LISTENERS and isinstance(facts[0], str):
+    if event == "open" and _LISTENERS and isinstance(facts[0], str) and not facts[2] & os.O_DIRECTORY:
         for heard in _LISTENERS:
             heard.append(os.path.basename(facts[0]))
 
