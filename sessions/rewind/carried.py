@@ -1,8 +1,8 @@
 """What a fork carries of its parent's timeline, and under which names the bytes lie there. Pure.
 
 All that is live in front of the fork's end comes along in its order: turns under their numbers, touches with what they
-left, gaps, net effects, and where records are missing. The undo stack does not: what rewinds of the code alone wrote
-becomes plain writes. Paths below the parent's directory become paths below the fork's.
+left, gaps, marks, net effects, where records are missing, and whose bytes the limits removed. The undo stack does not: what
+rewinds of the code alone wrote becomes plain writes. Paths below the parent's directory become paths below the fork's.
 """
 
 from __future__ import annotations
@@ -71,7 +71,9 @@ def carried(
     ]
     placed.sort(key=lambda each: each[:2])
     records = (record for order, _, several in placed if _in_front(order, end) for record in several)
-    return Carried(tuple(records), tuple(names.moved))
+    pruned = sorted(timeline.pruned_turns & turns.keys())
+    gone: list[Record] = [{"kind": "prune", "turns": pruned, "rewinds": []}] if pruned else []
+    return Carried((*records, *gone), tuple(names.moved))
 
 
 def rebase(path: str, old: Iterable[str], new: str | None) -> str:

@@ -306,3 +306,17 @@ def test_the_end_of_a_turn_looks_only_at_what_came(limited, monkeypatch):
         counts.append(len([path for path in looked if str(path).startswith(str(agent.sidecar))]))
         looked.clear()
     assert counts == [4] * 4  # turns, undo, the directory of the turn, and the one in it
+
+
+def test_a_fork_knows_which_snapshots_the_limits_removed_before_it_began(limited):
+    agent = limited(retain_turns=2)
+    for number in range(4):
+        make(agent.project / f"f{number}", f"original {number}")
+        agent.turn(f"turn {number}", {f"f{number}": f"content {number}"})
+    fork = agent.session.fork()
+    try:
+        assert fork.check() == []
+        lost = {file.path: file.note for file in fork.plan_rewind(1).files if file.reason == "lost"}
+        assert lost == dict.fromkeys(["f0", "f1"], "its snapshot was removed by the limits")
+    finally:
+        fork.close()
