@@ -42,7 +42,7 @@ def sessions(*words: str, env: dict[str, str] | None = None, **more: Any) -> sub
         (["list", "--limit", "x"], 2),
         (["show", "nope"], 3),
         (["list", "--limit", "0"], 2),
-        (["rewind", "x", "--history", "fork"], 2),
+        (["rewind", "x", "--history", "forget"], 2),
     ],
 )
 def test_exit_codes(kept: Any, words: list[str], exit_code: int) -> None:

@@ -287,7 +287,7 @@ def test_a_terminal_that_cannot_move_its_cursor_is_told_what_to_give(
 ) -> None:
     monkeypatch.setenv("TEST_TERM", "dumb")
     user = terminal(arguments=command(real, "rewind", real[2]))
-    assert "--to CHECKPOINT or --last N" in user.end()
+    assert "--to CHECKPOINT, --last N or --run RUN" in user.end()
     assert user.exit_code == 2
 
 
