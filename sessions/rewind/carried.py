@@ -1,8 +1,9 @@
 """What a fork carries of its parent's timeline, and under which names the bytes lie there. Pure.
 
 All that is live in front of the fork's end comes along in its order: turns under their numbers, touches with what they
-left, gaps, marks, net effects, where records are missing, and whose bytes the limits removed. The undo stack does not: what
-rewinds of the code alone wrote becomes plain writes. Paths below the parent's directory become paths below the fork's.
+left, gaps, marks, net effects, where records are missing, and whose bytes the limits removed. The undo stack does not:
+what rewinds of the code alone wrote becomes plain writes. Paths below the parent's directory become paths below the
+fork's.
 """
 
 from __future__ import annotations
