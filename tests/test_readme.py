@@ -58,7 +58,9 @@ def test_the_library_example_runs(tmp_path):
     (example,) = blocks("python")
     done = subprocess.run([sys.executable, "-c", example], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.stderr == ""
-    assert done.stdout == "[('haiku.txt', 'deleted')]\n[('haiku.txt', 'recreate')]\nNow delete it | An old silent pond\n\n"
+    assert (
+        done.stdout == "[('haiku.txt', 'deleted')]\n[('haiku.txt', 'recreate')]\nNow delete it | An old silent pond\n\n"
+    )
     assert not (tmp_path / "project" / "haiku.txt").exists(), "the undo took the rewind back"
 
 
