@@ -33,9 +33,10 @@ from sessions.rewind.journal import Journal
 from sessions.rewind.log import CaptureLog
 from sessions.rewind.needs import Places
 from sessions.rewind.offshoots import Offshoot
+from sessions.rewind.recorded import MarkRecord, Order
 from sessions.rewind.seam import SEAM_BYTES
 from sessions.rewind.targets import Reference, resolve
-from sessions.rewind.timeline import MarkRecord, Order, Timeline
+from sessions.rewind.timeline import Timeline
 from sessions.transcript import codec, fork, lines, reader, scanning, titles
 from sessions.transcript.header import header_line
 from sessions.transcript.outline import Header

@@ -13,8 +13,8 @@ from sessions import forks, paths
 from sessions.errors import SessionsError
 from sessions.place import Place
 from sessions.rewind.offshoots import Offshoot, Offshoots
+from sessions.rewind.recorded import Step
 from sessions.rewind.targets import Reference, Target
-from sessions.rewind.timeline import Step
 from sessions.transcript.writer import Writer
 
 

@@ -11,8 +11,8 @@ from typing import Self
 from sessions.errors import ConflictError, RequestError, SessionsError
 from sessions.rewind.edits import OpenEdit, Recorder
 from sessions.rewind.plan import Mark
+from sessions.rewind.recorded import TurnRecord
 from sessions.rewind.targets import mark_from
-from sessions.rewind.timeline import TurnRecord
 
 _NAME_CHARACTERS = 200
 

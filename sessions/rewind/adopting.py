@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from sessions.rewind.foreign import ForeignHistory
 from sessions.rewind.needs import Places
 from sessions.rewind.plan import Scope
+from sessions.rewind.recorded import Touch
 from sessions.rewind.targets import Target
-from sessions.rewind.timeline import Timeline, Touch
+from sessions.rewind.timeline import Timeline
 from sessions.transcript.outline import Outline, Prompt
 
 

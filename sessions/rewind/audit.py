@@ -9,8 +9,9 @@ from collections.abc import Iterator
 
 from sessions.rewind.journal import Journal
 from sessions.rewind.payloads import Payloads
+from sessions.rewind.recorded import Step
 from sessions.rewind.retention import is_pruned
-from sessions.rewind.timeline import Step, Timeline
+from sessions.rewind.timeline import Timeline
 from sessions.transcript.outline import Finding
 
 

@@ -12,8 +12,9 @@ from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from sessions.rewind.plan import Gap
+from sessions.rewind.recorded import MarkRecord, Order, Touch, TurnRecord, TurnSummary
 from sessions.rewind.states import Content, Image, Payload
-from sessions.rewind.timeline import MarkRecord, Order, Timeline, Touch, TurnRecord, TurnSummary
+from sessions.rewind.timeline import Timeline
 
 Record = dict[str, object]
 OWN_TURN = 0

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sessions.rewind.diff import DiffStatus
+from sessions.rewind.recorded import Order, Touch
 from sessions.rewind.states import Absent, Content, Directory, FileState, Image, OverLimit, Unreadable, same
-from sessions.rewind.timeline import Order, Touch
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,9 @@ from sessions.errors import RequestError
 from sessions.rewind.net import net
 from sessions.rewind.payloads import Payloads
 from sessions.rewind.plan import Checkpoint, Gap, Mark, Status, TouchedFile
+from sessions.rewind.recorded import Touch, TurnSummary
 from sessions.rewind.targets import mark_from
-from sessions.rewind.timeline import Timeline, Touch, TurnSummary
+from sessions.rewind.timeline import Timeline
 from sessions.transcript import reader
 from sessions.transcript.outline import ForeignSnapshot, Outline
 

@@ -11,16 +11,17 @@ from typing import Protocol
 from sessions.errors import NotFoundError, RequestError
 from sessions.rewind.changes import net_changes
 from sessions.rewind.diff import Diff
-from sessions.rewind.edits import identity_from
+from sessions.rewind.examining import identity_from
 from sessions.rewind.filediffs import Contents, FileDiffs
 from sessions.rewind.foreign import ForeignHistory
 from sessions.rewind.log import CaptureLog
 from sessions.rewind.needs import Places
 from sessions.rewind.payloads import Payloads
 from sessions.rewind.plan import Gap
+from sessions.rewind.recorded import Order, Touch
 from sessions.rewind.states import Absent, Content, Image, Unreadable, same
 from sessions.rewind.targets import Reference, resolve
-from sessions.rewind.timeline import Order, Timeline, Touch
+from sessions.rewind.timeline import Timeline
 from sessions.rewind.worktree import Identity, Worktree
 from sessions.transcript import reader
 from sessions.transcript.outline import Outline, Prompt

@@ -6,19 +6,20 @@ can be restored; between the edit and ``end_edit``, a touch without an *after*, 
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass, field
 
-from sessions import clock, files
+from sessions import clock
 from sessions.errors import ConflictError
+from sessions.rewind.keeping import Keeper
 from sessions.rewind.log import CaptureLog
 from sessions.rewind.net import net
 from sessions.rewind.payloads import Payloads
-from sessions.rewind.states import Absent, Content, Directory, FileState, Image, Link, OverLimit, Unreadable, same
-from sessions.rewind.timeline import MarkRecord, Timeline, Touch, TurnRecord
-from sessions.rewind.worktree import Identity, OutsideError, ReadFailedError, Worktree
+from sessions.rewind.recorded import MarkRecord, Touch, TurnRecord
+from sessions.rewind.states import Absent, Directory, FileState, Image, Link, OverLimit, Unreadable
+from sessions.rewind.timeline import Timeline
+from sessions.rewind.worktree import Worktree
 
 Record = dict[str, object]
 
@@ -56,11 +57,9 @@ class Recorder:
         self._log = log
         self._payloads = payloads
         self._worktree = worktree
-        self._limit_bytes = limit_bytes
+        self._keeper = Keeper(payloads, worktree, limit_bytes=limit_bytes)
         self._edits: list[OpenEdit] = []
         self._numbers = 0
-        self._last_number: int | None = None
-        self._learned = False
 
     def begin_turn(self, message_id: str, run_id: str | None) -> TurnRecord:
         """Put a turn on the timeline; not durable before its first capture, without which nothing is missing."""
@@ -85,13 +84,12 @@ class Recorder:
         named = [self._worktree.identify(path) for path in paths]
         with self._log.locked() as timeline:
             refuse_removed(timeline, turn)
-            self._last_number = None
-            self._learn(timeline)
+            self._keeper.begin(timeline)
             records: list[Record] = []
             for path in named:
                 self._name(timeline, turn, edit, path, records)
             if any(record.get("payload") for record in records):
-                files.sync_directory(self._payloads.sidecar / "turns" / str(turn.turn) / "files")
+                self._keeper.sync_names(turn)
             if records:
                 self._log.append(records, sync=any(record["kind"] == "before" for record in records))
             self._note_overlaps(edit)
@@ -109,7 +107,7 @@ class Recorder:
             if edit not in self._edits:
                 return
             refuse_removed(timeline, turn)
-            self._last_number = None
+            self._keeper.begin(timeline)
             records: list[Record] = []
             for path in edit.named:
                 self._found_later(timeline, turn, edit, path, records)
@@ -148,22 +146,18 @@ class Recorder:
         """
         with self._log.locked() as timeline:
             refuse_removed(timeline, turn)
-            self._last_number = None
+            self._keeper.begin(timeline)
             appeared: list[Record] = []
             for edit in self._edits:
                 for path in edit.named:
                     self._found_later(timeline, turn, edit, path, appeared)
             if appeared:
                 self._log.append(appeared, sync=False)
-            going_on = [
-                touch
-                for touch in timeline.touches_of(turn.turn)
-                if touch.after is None and timeline.touch_in(turn.turn, touch.path) is touch
-            ]
+            going_on = [touch for touch in timeline.touches_since_mark(turn.turn) if touch.after is None]
             ends = [self._after(timeline, turn, touch.path, self._edit_of(touch.path)) for touch in going_on]
             if ends:
                 self._log.append(ends, sync=False)
-            self._sync_afters(timeline.touches_of(turn.turn))
+            self._keeper.sync_afters(timeline.touches_since_mark(turn.turn))
             mark: Record = {"kind": "mark", "turn": turn.turn, "name": name, "at": clock.timestamp()}
             begins = [_goes_on(touch, end) for touch, end in zip(going_on, ends, strict=True)]
             self._log.append([mark | {"offset": offset, "seam": seam}, *begins])
@@ -185,20 +179,11 @@ class Recorder:
                 self.end_edit(turn, edit)
             touches = timeline.touches_of(turn.turn)
             if touches:
-                self._sync_afters(touches)
+                self._keeper.sync_afters(timeline.touches_since_mark(turn.turn))
                 last = [touch for touch in touches if timeline.last_touch(turn.turn, touch.path) is touch]
                 settled = [record for touch in last if (record := self._settled(touch)) is not None]
                 end = {"kind": "end", "turn": turn.turn} | net(touches, self._payloads).to_record()
                 self._log.append([*settled, end])
-
-    def _learn(self, timeline: Timeline) -> None:
-        """Know the snapshots of earlier openings, so that equal content is kept once."""
-        if not self._learned:
-            self._learned = True
-            for touch in timeline.touches:
-                self._payloads.remember(touch.before)
-                if touch.after is not None:
-                    self._payloads.remember(touch.after)
 
     # -- before ----------------------------------------------------------------------------------------------------
 
@@ -248,9 +233,7 @@ class Recorder:
             edit.paths[path] = None
             records.append({"kind": "again", "turn": turn.turn, "edit": edit.number, "path": path, "by": edit.by})
             return self._worktree.examine(path, limit_bytes=0)[0]
-        image = Image(Absent())
-        if not self._worktree.is_below_a_file(path):
-            image = self._keep(turn, path, f"{self._new_number(turn):04d}.before", durable=True)
+        image = self._keeper.before(turn, path)
         if (kind := _gap_of(image.state)) is not None:
             self._refuse(turn, edit, kind, path, records)
         edit.paths[path] = None
@@ -259,40 +242,9 @@ class Recorder:
         )
         return image.state
 
-    def _keep(self, turn: TurnRecord, path: str, name: str, *, durable: bool) -> Image:
-        state, _identity = self._worktree.examine(path, limit_bytes=-1)
-        if not isinstance(state, OverLimit) or state.size > self._limit_bytes:
-            return Image(state)
-        self._payloads.open_turn(turn.turn, {"message_id": turn.message_id, "run_id": turn.run_id})
-        with contextlib.ExitStack() as stack:
-            try:
-                fd = stack.enter_context(self._worktree.reading(path))
-            except FileNotFoundError:
-                return Image(Absent())
-            except OutsideError:
-                return Image(Unreadable("a link or file stands where its directory was"))
-            except OSError as error:
-                return Image(Unreadable(error.strerror or str(error)))
-            try:
-                return self._payloads.store(turn.turn, name, fd, durable=durable)
-            except ReadFailedError as error:
-                return Image(Unreadable(error.strerror or str(error)))
-
     def _refuse(self, turn: TurnRecord, edit: OpenEdit, kind: str, path: str, records: list[Record]) -> None:
         edit.gaps.append((kind, path))
         records.append({"kind": "gap", "turn": turn.turn, "gap": kind, "paths": [path]})
-
-    def _new_number(self, turn: TurnRecord) -> int:
-        """Return a payload number the turn has not used; the directory is asked once each time the log is locked."""
-        if self._last_number is None:
-            directory = self._payloads.sidecar / "turns" / str(turn.turn) / "files"
-            try:
-                taken = [name.split(".")[0] for name in os.listdir(directory)]
-            except FileNotFoundError:
-                taken = []
-            self._last_number = max((int(name) for name in taken if name.isdigit()), default=0)
-        self._last_number += 1
-        return self._last_number
 
     def _note_overlaps(self, edit: OpenEdit) -> None:
         for other in self._edits:
@@ -317,10 +269,7 @@ class Recorder:
                 )
 
     def _after(self, timeline: Timeline, turn: TurnRecord, path: str, edit: OpenEdit) -> Record:
-        state, identity = self._worktree.examine(path)
-        image = Image(state)
-        if isinstance(state, Content) and state.size <= self._limit_bytes:
-            image = self._keep_after(timeline, turn, path, image)
+        image, identity = self._keeper.after(timeline, turn, path)
         return {
             "kind": "after",
             "turn": turn.turn,
@@ -331,28 +280,10 @@ class Recorder:
             "overlap": path in edit.overlaps and not isinstance(image.state, Directory),
         }
 
-    def _keep_after(self, timeline: Timeline, turn: TurnRecord, path: str, image: Image) -> Image:
-        touch = timeline.touch_in(turn.turn, path)
-        assert touch is not None
-        for kept in (touch.before, touch.after, touch.earlier):
-            if kept is not None and kept.payload is not None and same(kept.state, image.state):
-                return Image(image.state, kept.payload)
-        number = _own_number(touch) or f"{self._new_number(turn):04d}"
-        try:
-            return self._keep(turn, path, f"{number}.after", durable=False)
-        except OSError:
-            return image
-
     def _settled(self, touch: Touch) -> Record | None:
-        """Record the end state once more when the file has settled since: from now on its identity speaks for it.
-
-        The content is read again: a write in the same tick of the clock may have left no other trace.
-        """
-        recorded = identity_from(touch.identity)
-        if touch.after is None or recorded is None or recorded.settled:
-            return None
-        state, now = self._worktree.examine(touch.path)
-        if now is None or not now.settled or not same(state, touch.after.state):
+        """Return the end state once more, with what the system says of the file now that it has settled."""
+        identity = self._keeper.settled(touch)
+        if touch.after is None or identity is None:
             return None
         return {
             "kind": "after",
@@ -360,19 +291,9 @@ class Recorder:
             "edit": 0,
             "path": touch.path,
             **touch.after.to_record(),
-            "identity": list(astuple(now)),
+            "identity": list(astuple(identity)),
             "overlap": touch.overlap,
         }
-
-    def _sync_afters(self, touches: Sequence[Touch]) -> None:
-        kept = {touch.after.payload for touch in touches if touch.after is not None and touch.after.payload is not None}
-        for payload in sorted(kept, key=lambda payload: payload.file):
-            if payload.file.endswith(".after"):
-                self._payloads.sync(payload)
-        if kept:
-            files_of_turn = {self._payloads.locate(payload).parent for payload in kept}
-            for directory in sorted(files_of_turn):
-                files.sync_directory(directory)
 
 
 def _gap_of(state: FileState) -> str | None:
@@ -384,13 +305,6 @@ def _gap_of(state: FileState) -> str | None:
             return "unreadable"
         case _:
             return None
-
-
-def identity_from(facts: tuple[int, ...] | None) -> Identity | None:
-    """Return the identity recorded with an end state; None where none was."""
-    if facts is None or len(facts) != 7 or not all(isinstance(fact, int) for fact in facts):
-        return None
-    return Identity(*facts)
 
 
 def refuse_removed(timeline: Timeline, turn: TurnRecord) -> None:
@@ -407,15 +321,3 @@ def refuse_removed(timeline: Timeline, turn: TurnRecord) -> None:
 def _goes_on(touch: Touch, end: Record) -> Record:
     """Return the record that begins a touch behind a mark, with what the one in front of it left."""
     return {"kind": "before", "by": touch.by} | {key: end[key] for key in ("turn", "edit", "path", "state", "payload")}
-
-
-def _own_number(touch: Touch) -> str | None:
-    """Return the number of the payloads that no other touch refers to; None where it has none.
-
-    Behind a mark the state before may be kept as what the touch in front of it left.
-    """
-    before, earlier = touch.before.payload, touch.earlier.payload if touch.earlier is not None else None
-    for payload, suffix in ((before, ".before"), (earlier if earlier != before else None, ".after")):
-        if payload is not None and payload.file.endswith(suffix):
-            return os.path.basename(payload.file).removesuffix(suffix)
-    return None

@@ -47,6 +47,13 @@ class Identity:
         return astuple(self)[:6] == astuple(other)[:6]
 
 
+def identity_from(facts: tuple[int, ...] | None) -> Identity | None:
+    """Return the identity recorded with an end state; None where none was."""
+    if facts is None or len(facts) != 7 or not all(isinstance(fact, int) for fact in facts):
+        return None
+    return Identity(*facts)
+
+
 def identity_of(status: os.stat_result) -> Identity:
     """Return the identity the system's answer describes."""
     return Identity(

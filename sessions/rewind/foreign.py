@@ -15,8 +15,8 @@ from pathlib import Path
 
 from sessions.errors import RequestError
 from sessions.rewind.needs import Places
+from sessions.rewind.recorded import Order, Touch
 from sessions.rewind.states import Absent, Content, Image, Payload
-from sessions.rewind.timeline import Order, Touch
 from sessions.rewind.worktree import OutsideError, Worktree, read_content
 from sessions.transcript.outline import ForeignSnapshot
 

@@ -13,8 +13,9 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from sessions.errors import NotFoundError
+from sessions.rewind.recorded import MarkRecord, Order, Touch
 from sessions.rewind.states import Content, Image, same
-from sessions.rewind.timeline import MarkRecord, Order, Timeline, Touch
+from sessions.rewind.timeline import Timeline
 from sessions.transcript.outline import ForeignSnapshot, Prompt
 
 _BETWEEN = -1

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from sessions.rewind.edits import identity_from
+from sessions.rewind.examining import identity_from
 from sessions.rewind.judge import Change, Judgement, judge
 from sessions.rewind.kept import Kept
 from sessions.rewind.lines import count_changes

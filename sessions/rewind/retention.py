@@ -10,8 +10,9 @@ from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from sessions.rewind.recorded import Step
 from sessions.rewind.states import Payload
-from sessions.rewind.timeline import Step, Timeline
+from sessions.rewind.timeline import Timeline
 from sessions.settings import Limits
 
 Inode = tuple[int, int]

@@ -28,10 +28,11 @@ from sessions.rewind.options import Options, check
 from sessions.rewind.plan import FileVerdict, Gap, Going, Plan, Report, Scope
 from sessions.rewind.planning import FilesPlan, Planner
 from sessions.rewind.policy import Policies, objection, policies, refuse, refuse_changed_files
+from sessions.rewind.recorded import Step, Touch
 from sessions.rewind.seam import seam_of
 from sessions.rewind.splicing import Splice
 from sessions.rewind.targets import Reference, Target, resolve, written
-from sessions.rewind.timeline import Step, Timeline, Touch
+from sessions.rewind.timeline import Timeline
 from sessions.rewind.worktree import Worktree
 from sessions.subagents.scope import unstopped
 from sessions.transcript import reader, rollback, titles

@@ -9,7 +9,8 @@ from sessions import clock
 from sessions.errors import AmbiguousError, NotFoundError, RequestError
 from sessions.rewind.needs import Places
 from sessions.rewind.plan import Checkpoint, Mark, Scope, numbered
-from sessions.rewind.timeline import MarkRecord, Order, Timeline
+from sessions.rewind.recorded import MarkRecord, Order
+from sessions.rewind.timeline import Timeline
 from sessions.transcript.outline import Prompt
 
 Reference = Checkpoint | Mark | str | int

@@ -37,121 +37,10 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, cast
 
 from sessions.rewind.plan import Gap, History, Scope, Status, TouchedFile
+from sessions.rewind.recorded import MarkRecord, Order, Step, Touch, TurnRecord, TurnSummary
 from sessions.rewind.states import Image, image_from
 
 VERSION = 1
-
-Order = tuple[int, int, int, int]
-"""A place on the timeline: the log's ``seq``, then finer places for touches that another agent recorded elsewhere."""
-
-
-@dataclass(frozen=True, slots=True)
-class Touch:
-    """One path edited in one turn (between two marks): what it was before the first edit and after the last so far.
-
-    Attributes:
-        order: Its place on the timeline.
-        turn: The turn's number; None for a rewind's own writes and for another agent's captures.
-        after: None when nobody recorded what the edit left (it is running, or it crashed).
-        identity: What the system said of the file with ``after``: six integers and when, see ``worktree.Identity``; of
-            one that a rewind wrote in place, device and inode alone.
-        by: Who made the edit: ``agent``, a subagent, or ``rewind``.
-        overlap: Whether two edits of the path ran at the same time.
-        earlier: While it is open again: what it left before.
-    """
-
-    order: Order
-    turn: int | None
-    path: str
-    before: Image
-    after: Image | None
-    by: str
-    identity: tuple[int, ...] | None = None
-    overlap: bool = False
-    earlier: Image | None = None
-
-    @property
-    def is_of_a_rewind(self) -> bool:
-        """Whether a rewind, an undo or a redo wrote it, not an agent."""
-        return self.turn is None and self.by.split(" ")[0] in {"rewind", "undo", "redo"}
-
-
-@dataclass(frozen=True, slots=True)
-class TurnRecord:
-    """A turn on the timeline; it stays there, detached, when its prompt leaves the conversation alone.
-
-    ``order`` is its place: that of its record, but for a turn that was recorded only when its prompt was removed.
-    """
-
-    seq: int
-    turn: int
-    message_id: str
-    run_id: str | None
-    order: Order
-
-
-@dataclass(frozen=True, slots=True)
-class MarkRecord:
-    """A named point inside a turn.
-
-    Attributes:
-        seq: Its place on the timeline.
-        offset: Where the transcript ended when it was made, in bytes.
-        seam: The SHA-256 of the last bytes in front of that, see ``seam.seam_of``: the offset holds while it does.
-    """
-
-    seq: int
-    turn: int
-    message_id: str
-    name: str
-    at: str
-    offset: int
-    seam: str
-
-    @property
-    def order(self) -> Order:
-        """Its place on the timeline."""
-        return (self.seq, 0, 0, 0)
-
-
-@dataclass(frozen=True, slots=True)
-class TurnSummary:
-    """A turn's net effect, recorded when it ended; counts are None when unknown."""
-
-    files: tuple[TouchedFile, ...]
-    insertions: int | None
-    deletions: int | None
-
-    def to_record(self) -> dict[str, object]:
-        """Return plain data: ``files`` (``path``, ``status``), ``insertions``, ``deletions``."""
-        files = [{"path": each.path, "status": each.status} for each in self.files]
-        return {"files": files, "insertions": self.insertions, "deletions": self.deletions}
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """A rewind on the undo stack.
-
-    Attributes:
-        record: The transaction that last changed its ``state``.
-        seq: Where on the timeline that was.
-        left: Paths that transaction found changed in between and left alone.
-        run: The run it took back; None where it went to a place.
-        history: What became of the removed part of the conversation.
-        mark: The ``seq`` of the mark it went to; None for a prompt.
-    """
-
-    rewind: str
-    record: str
-    scope: Scope
-    to: str
-    at: str
-    seq: int
-    state: Literal["done", "undone"]
-    left: tuple[str, ...] = ()
-    run: str | None = None
-    history: History = "rewrite"
-    mark: int | None = None
 
 
 @dataclass(slots=True)
@@ -208,9 +97,9 @@ class Timeline:
         """Return what a turn touched, in order."""
         return [touch for touch in self.touches if touch.turn == turn]
 
-    def gaps_from(self, seq: int) -> tuple[Gap, ...]:
-        """Return the live gaps recorded from ``seq`` on."""
-        return tuple(gap for at, _turn, gap in self.gaps if at >= seq)
+    def touches_since_mark(self, turn: int) -> list[Touch]:
+        """Return what a turn touched since its last mark, in order."""
+        return [touch for touch in self.touches_of(turn) if not self._is_marked(touch)]
 
     def newest_done(self) -> Step | None:
         """Return the rewind an undo would take back; none where the bytes for it are removed."""

@@ -23,11 +23,12 @@ from sessions.rewind.payloads import Payloads
 from sessions.rewind.plan import Going, OnConflict, OnConflicts, Plan, Report, RewindRecord, RewindState, Scope
 from sessions.rewind.planning import FilesPlan, Planner
 from sessions.rewind.policy import Policies, incomplete, objection, policies, refuse, refuse_changed_files
+from sessions.rewind.recorded import Step
 from sessions.rewind.rewinder import Forks
 from sessions.rewind.seam import seam_of
 from sessions.rewind.splicing import Part, Splice
 from sessions.rewind.states import Absent, Image, same
-from sessions.rewind.timeline import Step, Timeline
+from sessions.rewind.timeline import Timeline
 from sessions.rewind.worktree import Worktree
 from sessions.transcript import reader, rollback
 

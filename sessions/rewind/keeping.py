@@ -1,0 +1,140 @@
+"""Keeping what a path is: its state before an edit, durably, and the one after, with the bytes of both."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Sequence
+
+from sessions import files
+from sessions.rewind.examining import identity_from
+from sessions.rewind.payloads import Payloads
+from sessions.rewind.recorded import Touch, TurnRecord
+from sessions.rewind.states import Absent, Content, Image, OverLimit, Unreadable, same
+from sessions.rewind.timeline import Timeline
+from sessions.rewind.worktree import Identity, OutsideError, ReadFailedError, Worktree
+
+
+class Keeper:
+    """Keeps states of paths as payloads of a session. The caller holds the lock of the timeline.
+
+    Args:
+        limit_bytes: The bytes of a larger file are not kept.
+    """
+
+    def __init__(self, payloads: Payloads, worktree: Worktree, *, limit_bytes: int) -> None:
+        self._payloads = payloads
+        self._worktree = worktree
+        self._limit_bytes = limit_bytes
+        self._last_number: int | None = None
+        self._learned = False
+
+    def begin(self, timeline: Timeline) -> None:
+        """Take note that the lock was taken: other writers may have numbered payloads meanwhile."""
+        self._last_number = None
+        if not self._learned:  # the snapshots of earlier openings, so that equal content is kept once
+            self._learned = True
+            for touch in timeline.touches:
+                self._payloads.remember(touch.before)
+                if touch.after is not None:
+                    self._payloads.remember(touch.after)
+
+    def before(self, turn: TurnRecord, path: str) -> Image:
+        """Keep what a path is in front of an edit; the bytes are durable on return, their names by ``sync_names``.
+
+        Raises:
+            OSError: They cannot be stored.
+        """
+        if self._worktree.is_below_a_file(path):
+            return Image(Absent())
+        return self._keep(turn, path, f"{self._new_number(turn):04d}.before", durable=True)
+
+    def sync_names(self, turn: TurnRecord) -> None:
+        """Make the names of a turn's payloads durable."""
+        files.sync_directory(self._payloads.sidecar / "turns" / str(turn.turn) / "files")
+
+    def after(self, timeline: Timeline, turn: TurnRecord, path: str) -> tuple[Image, Identity | None]:
+        """Keep what a path is behind an edit, without bytes where they cannot be stored; durable by ``sync_afters``."""
+        state, identity = self._worktree.examine(path)
+        image = Image(state)
+        if isinstance(state, Content) and state.size <= self._limit_bytes:
+            image = self._keep_after(timeline, turn, path, image)
+        return image, identity
+
+    def settled(self, touch: Touch) -> Identity | None:
+        """Return what the system says of a file that has settled since its edit: from now on that speaks for it.
+
+        None where there is nothing new to say. The content is read again: a write in the same tick of the clock may
+        have left no other trace.
+        """
+        recorded = identity_from(touch.identity)
+        if touch.after is None or recorded is None or recorded.settled:
+            return None
+        state, now = self._worktree.examine(touch.path)
+        return now if now is not None and now.settled and same(state, touch.after.state) else None
+
+    def sync_afters(self, touches: Sequence[Touch]) -> None:
+        """Make what edits left durable."""
+        kept = {touch.after.payload for touch in touches if touch.after is not None and touch.after.payload is not None}
+        for payload in sorted(kept, key=lambda payload: payload.file):
+            if payload.file.endswith(".after"):
+                self._payloads.sync(payload)
+        if kept:
+            files_of_turn = {self._payloads.locate(payload).parent for payload in kept}
+            for directory in sorted(files_of_turn):
+                files.sync_directory(directory)
+
+    def _keep(self, turn: TurnRecord, path: str, name: str, *, durable: bool) -> Image:
+        state, _identity = self._worktree.examine(path, limit_bytes=-1)
+        if not isinstance(state, OverLimit) or state.size > self._limit_bytes:
+            return Image(state)
+        self._payloads.open_turn(turn.turn, {"message_id": turn.message_id, "run_id": turn.run_id})
+        with contextlib.ExitStack() as stack:
+            try:
+                fd = stack.enter_context(self._worktree.reading(path))
+            except FileNotFoundError:
+                return Image(Absent())
+            except OutsideError:
+                return Image(Unreadable("a link or file stands where its directory was"))
+            except OSError as error:
+                return Image(Unreadable(error.strerror or str(error)))
+            try:
+                return self._payloads.store(turn.turn, name, fd, durable=durable)
+            except ReadFailedError as error:
+                return Image(Unreadable(error.strerror or str(error)))
+
+    def _keep_after(self, timeline: Timeline, turn: TurnRecord, path: str, image: Image) -> Image:
+        touch = timeline.touch_in(turn.turn, path)
+        assert touch is not None
+        for kept in (touch.before, touch.after, touch.earlier):
+            if kept is not None and kept.payload is not None and same(kept.state, image.state):
+                return Image(image.state, kept.payload)
+        number = _own_number(touch) or f"{self._new_number(turn):04d}"
+        try:
+            return self._keep(turn, path, f"{number}.after", durable=False)
+        except OSError:
+            return image
+
+    def _new_number(self, turn: TurnRecord) -> int:
+        """Return a payload number the turn has not used; the directory is asked once each time the log is locked."""
+        if self._last_number is None:
+            directory = self._payloads.sidecar / "turns" / str(turn.turn) / "files"
+            try:
+                taken = [name.split(".")[0] for name in os.listdir(directory)]
+            except FileNotFoundError:
+                taken = []
+            self._last_number = max((int(name) for name in taken if name.isdigit()), default=0)
+        self._last_number += 1
+        return self._last_number
+
+
+def _own_number(touch: Touch) -> str | None:
+    """Return the number of the payloads that no other touch refers to; None where it has none.
+
+    Behind a mark the state before may be kept as what the touch in front of it left.
+    """
+    before, earlier = touch.before.payload, touch.earlier.payload if touch.earlier is not None else None
+    for payload, suffix in ((before, ".before"), (earlier if earlier != before else None, ".after")):
+        if payload is not None and payload.file.endswith(suffix):
+            return os.path.basename(payload.file).removesuffix(suffix)
+    return None
