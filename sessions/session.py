@@ -8,44 +8,31 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shlex
-import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from sessions import forks, paths
+from sessions import forks
 from sessions.compaction import Compaction, compact
 from sessions.errors import BusyError, ConflictError, RequestError
 from sessions.offspring import Offspring
-from sessions.ownership import Ownership
+from sessions.parts import assemble
 from sessions.place import Place
 from sessions.rewind.audit import audit, damage
 from sessions.rewind.checkpoints import checkpoints
 from sessions.rewind.diff import Diff
-from sessions.rewind.differ import Differ, Selection
-from sessions.rewind.edits import Recorder
-from sessions.rewind.engine import Engine, Outcome
-from sessions.rewind.foreign import ForeignHistory
-from sessions.rewind.journal import Journal
-from sessions.rewind.kept import Kept
-from sessions.rewind.log import CaptureLog
+from sessions.rewind.differ import Selection
+from sessions.rewind.engine import Outcome
 from sessions.rewind.options import Options
-from sessions.rewind.payloads import Payloads
 from sessions.rewind.plan import Checkpoint, History, OnConflicts, OnRunning, Plan, Report, RewindRecord, Scope
-from sessions.rewind.planning import Planner
-from sessions.rewind.pruning import Pruner, Pruning
-from sessions.rewind.rewinder import Rewinder
+from sessions.rewind.pruning import Pruning
 from sessions.rewind.seam import seam_of
 from sessions.rewind.targets import Reference
-from sessions.rewind.undo import Undoer
-from sessions.rewind.worktree import Worktree
 from sessions.settings import Settings
 from sessions.transcript import codec, reader, titles, turns
 from sessions.transcript.outline import Finding, Prompt
-from sessions.transcript.writer import Writer
 from sessions.turn import Turn
 
 if TYPE_CHECKING:
@@ -93,74 +80,25 @@ class Session:
         self._holding = threading.Lock()
         self._holders = 1
         self._notes: list[Finding] = []
-        self._scratch: tempfile.TemporaryDirectory[str] | None = None
         if settings.damage is not None:
             self._notes.append(Finding("settings", settings.damage, "the defaults are used"))
-        sidecar = paths.sidecar(self.path)
-        self._ownership = Ownership(sidecar)
-        self._writer = Writer(self.path, sidecar=sidecar, session_id=self.id, header=place.new_header)
-        worktree = Worktree(place.touches, place.add_dirs, store=place.root)
-        self._log = CaptureLog(sidecar)
-        payloads = self._payloads = Payloads(sidecar, root=place.root)
-        journal = Journal(sidecar)
-        planner = Planner(worktree, payloads, Kept(self._log, journal, payloads), self._shown)
-        self._worktree = worktree
-        self._journal = journal
-        self._engine = Engine(journal, worktree, payloads, self._log, self._writer)
-        parent = forks.Parent(
-            self.id, place.root, self.path, self.workdir, place.touches, self._engine.copy_of_unfinished
-        )
-        self._offspring = Offspring(parent, place, begin=begin, drop=drop)
-        self._source = self._source_for_reading()
-        self._recorder = Recorder(self._log, payloads, worktree, limit_bytes=settings.max_file_bytes)
-        self._pruner = Pruner(self._log, journal, settings.limits)
-        foreign = ForeignHistory(place.root, worktree)
-        self._rewinder = Rewinder(
-            self.id,
-            self._source,
-            worktree,
-            log=self._log,
-            planner=planner,
-            foreign=foreign,
-            root_option="" if place.root == paths.default_root() else f" --root {shlex.quote(str(place.root))}",
-            shown=self._shown,
-        )
-        self._undoer = Undoer(
-            self.id,
-            self.path,
-            worktree,
-            log=self._log,
-            journal=journal,
-            payloads=payloads,
-            planner=planner,
-            shown=self._shown,
-        )
-
-        self._differ = Differ(
-            self._source,
-            worktree,
-            log=self._log,
-            payloads=payloads,
-            foreign=foreign,
-            outline=self._rewinder.outline,
-            shown=self._shown,
-        )
-
-    def _source_for_reading(self) -> Path:
-        """Return the transcript; for a reader of a rewind that stopped after its rewrite, a copy of the old one."""
-        if self.read_only and self._journal.intent.exists():
-            with contextlib.suppress(OSError):  # no room for a copy: what is there is better than nothing
-                self._scratch = tempfile.TemporaryDirectory(prefix="sessions-", ignore_cleanup_errors=True)
-                copy = Path(self._scratch.name) / self.path.name
-                if self._engine.copy_of_unfinished(copy):
-                    return copy
-                self._drop_scratch()
-        return self.path
-
-    def _drop_scratch(self) -> None:
-        scratch, self._scratch, self._source = self._scratch, None, self.path
-        if scratch is not None:
-            scratch.cleanup()
+        parts = assemble(place, settings, read_only=read_only)
+        self._ownership = parts.ownership
+        self._writer = parts.writer
+        self._worktree = parts.worktree
+        self._log = parts.log
+        self._payloads = parts.payloads
+        self._journal = parts.journal
+        self._engine = parts.engine
+        self._recorder = parts.recorder
+        self._rewinder = parts.rewinder
+        self._undoer = parts.undoer
+        self._differ = parts.differ
+        self._pruner = parts.pruner
+        self._source = parts.source
+        self._scratch = parts.scratch
+        self._shown = parts.shown
+        self._offspring = Offspring(parts.parent, place, begin=begin, drop=drop)
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
@@ -553,7 +491,9 @@ class Session:
                     self._turn.end()
             finally:
                 self._closed = True
-                self._drop_scratch()
+                if self._scratch is not None:
+                    self._scratch.cleanup()
+                    self._source = self.path
                 self._ownership.give_back()  # first: whoever opens it when the store has forgotten it finds no lock
                 self._on_close(self)
 
@@ -655,9 +595,6 @@ class Session:
             if self._turn is turn:
                 self._turn = None
                 self._pruner.keep_within()
-
-    def _shown(self, path: str) -> str:
-        return paths.shown(path, self._worktree.workdir) if self._worktree.workdir else path
 
 
 def _options(  # noqa: PLR0917 - the options of a rewind

@@ -1,0 +1,120 @@
+"""What a session is made of, each part built from those below it.
+
+Nothing is read or written, but for a reader that comes in the middle of an unfinished rewind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from sessions import forks, paths
+from sessions.ownership import Ownership
+from sessions.place import Place
+from sessions.rewind.differ import Differ
+from sessions.rewind.edits import Recorder
+from sessions.rewind.engine import Engine
+from sessions.rewind.foreign import ForeignHistory
+from sessions.rewind.journal import Journal
+from sessions.rewind.kept import Kept
+from sessions.rewind.log import CaptureLog
+from sessions.rewind.payloads import Payloads
+from sessions.rewind.planning import Planner
+from sessions.rewind.pruning import Pruner
+from sessions.rewind.rewinder import Rewinder
+from sessions.rewind.undo import Undoer
+from sessions.rewind.worktree import Worktree
+from sessions.settings import Settings
+from sessions.transcript.writer import Writer
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The parts of one session.
+
+    Attributes:
+        source: The transcript to read from: for a reader of an unfinished rewind, a copy of the one before it.
+        scratch: What holds that copy; to be cleaned up when the session is closed.
+        shown: Spells an identity for people.
+    """
+
+    ownership: Ownership
+    writer: Writer
+    worktree: Worktree
+    log: CaptureLog
+    payloads: Payloads
+    journal: Journal
+    engine: Engine
+    recorder: Recorder
+    rewinder: Rewinder
+    undoer: Undoer
+    differ: Differ
+    pruner: Pruner
+    parent: forks.Parent
+    source: Path
+    scratch: tempfile.TemporaryDirectory[str] | None
+    shown: Callable[[str], str]
+
+
+def assemble(place: Place, settings: Settings, *, read_only: bool) -> Parts:
+    """Build the parts of a session."""
+    path, sidecar, name = place.transcript, paths.sidecar(place.transcript), place.session_id
+    worktree = Worktree(place.touches, place.add_dirs, store=place.root)
+
+    def shown(identity: str) -> str:
+        return paths.shown(identity, worktree.workdir) if worktree.workdir else identity
+
+    writer = Writer(path, sidecar=sidecar, session_id=name, header=place.new_header)
+    log, payloads, journal = CaptureLog(sidecar), Payloads(sidecar, root=place.root), Journal(sidecar)
+    engine = Engine(journal, worktree, payloads, log, writer)
+    planner = Planner(worktree, payloads, Kept(log, journal, payloads), shown)
+    foreign = ForeignHistory(place.root, worktree)
+    source, scratch = _to_read_from(path, engine, journal) if read_only else (path, None)
+    root_option = "" if place.root == paths.default_root() else f" --root {shlex.quote(str(place.root))}"
+    rewinder = Rewinder(
+        name, source, worktree, log=log, planner=planner, foreign=foreign, root_option=root_option, shown=shown
+    )
+    return Parts(
+        ownership=Ownership(sidecar),
+        writer=writer,
+        worktree=worktree,
+        log=log,
+        payloads=payloads,
+        journal=journal,
+        engine=engine,
+        recorder=Recorder(log, payloads, worktree, limit_bytes=settings.max_file_bytes),
+        rewinder=rewinder,
+        undoer=Undoer(name, path, worktree, log=log, journal=journal, payloads=payloads, planner=planner, shown=shown),
+        differ=Differ(
+            source,
+            worktree,
+            log=log,
+            payloads=payloads,
+            foreign=foreign,
+            outline=rewinder.outline,
+            shown=shown,
+        ),
+        pruner=Pruner(log, journal, settings.limits),
+        parent=forks.Parent(name, place.root, path, place.workdir, place.touches, engine.copy_of_unfinished),
+        source=source,
+        scratch=scratch,
+        shown=shown,
+    )
+
+
+def _to_read_from(path: Path, engine: Engine, journal: Journal) -> tuple[Path, tempfile.TemporaryDirectory[str] | None]:
+    if not journal.intent.exists():
+        return path, None
+    scratch = None
+    with contextlib.suppress(OSError):  # no room for a copy: what is there is better than nothing
+        scratch = tempfile.TemporaryDirectory(prefix="sessions-", ignore_cleanup_errors=True)
+        copy = Path(scratch.name) / path.name
+        if engine.copy_of_unfinished(copy):
+            return copy, scratch
+    if scratch is not None:
+        scratch.cleanup()
+    return path, None
