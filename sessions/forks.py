@@ -25,8 +25,8 @@ from pathlib import Path
 
 from sessions import clock, ids, leftovers, paths
 from sessions.branch import current_branch
-from sessions.errors import ConflictError, NotFoundError, RequestError
-from sessions.rewind import offshoots
+from sessions.errors import ConflictError, DataError, NotFoundError, RequestError
+from sessions.rewind import offshoots, seam
 from sessions.rewind.carried import carried, rebase
 from sessions.rewind.forking import carry, size_in
 from sessions.rewind.journal import Journal
@@ -165,7 +165,7 @@ def after(source: Source, at: Reference | None) -> End:
     index = target.index
     assert index is not None
     if target.mark is not None:
-        return at_mark(target.mark)
+        return _at_mark(source, target.mark)
     if index == len(outline.prompts):
         return End()
     return End(outline.prompts[index].offset, Places(outline.prompts, source.timeline).of_prompt(index))
@@ -182,15 +182,10 @@ def before(source: Source, prompt: str, *, mark: int | None) -> End:
     """
     for each in source.timeline.marks:
         if each.seq == mark:
-            return at_mark(each)
+            return _at_mark(source, each)
     outline = reader.scan(source.path, deep=False)
     target = resolve(prompt, outline.prompts, source.timeline, "conversation")
-    return End(target.offset, target.order)
-
-
-def at_mark(mark: MarkRecord) -> End:
-    """Return the end of a fork that keeps a turn up to a mark, and the mark."""
-    return End(mark.offset, (mark.seq, 1, 0, 0))
+    return End(target.cut, target.order)
 
 
 def design(source: Source, *, title: str | None = None, workdir: str | os.PathLike[str] | None = None) -> Design:
@@ -292,6 +287,17 @@ def _carry(
     carry(came, parent=given, fork=sidecar, root=parent.root)
     if not parent.transcript.exists():  # a deletion removes it before it removes snapshots
         raise NotFoundError("session", parent.session_id, hint="it was deleted meanwhile")
+    now, then = _timeline(parent), source.timeline
+    if (now.pruned_turns, now.pruned_records) != (then.pruned_turns, then.pruned_records):
+        raise ConflictError(f"session {parent.session_id} is being pruned; try again")
+
+
+def _at_mark(source: Source, mark: MarkRecord) -> End:
+    """Return the end of a fork that keeps a turn up to a mark, and the mark."""
+    cut = seam.find(source.path, mark.place)
+    if cut is None:
+        raise DataError("the transcript was rewritten by another program since that mark, so its place is lost")
+    return End(cut, (mark.seq, 1, 0, 0))
 
 
 def _bytes(source: Source, end: End) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -20,20 +20,20 @@ from sessions.errors import BusyError, ConflictError, RequestError
 from sessions.offspring import Offspring
 from sessions.parts import assemble
 from sessions.place import Place
+from sessions.rewind import seam
 from sessions.rewind.audit import audit, damage
 from sessions.rewind.checkpoints import checkpoints
 from sessions.rewind.diff import Diff
 from sessions.rewind.differ import Selection
 from sessions.rewind.engine import Outcome
-from sessions.rewind.options import Options
+from sessions.rewind.options import Options, Paths, path_texts
 from sessions.rewind.plan import Checkpoint, History, OnConflicts, OnRunning, Plan, Report, RewindRecord, Scope
 from sessions.rewind.pruning import Pruning
-from sessions.rewind.seam import seam_of
 from sessions.rewind.targets import Reference
 from sessions.settings import Settings
 from sessions.transcript import codec, reader, titles, turns
 from sessions.transcript.outline import Finding, Prompt
-from sessions.turn import Turn
+from sessions.turn import Turn, check_label
 
 if TYPE_CHECKING:
     from sessions.transcript.messages import Message, Messages
@@ -203,6 +203,8 @@ class Session:
 
         with self._writing():
             self._refuse_open_turn("begin another")
+            if run_id is not None:
+                check_label(run_id, "a run's id")
             message = message_of(user_message(prompt) if isinstance(prompt, str) else prompt)
             known = self._rewinder.outline(deep=False).prompts
             self._refuse_as_prompt(message, known)
@@ -219,10 +221,9 @@ class Session:
             )
             return self._turn
 
-    def _end_of_transcript(self) -> tuple[int, str]:
-        with self._guard, open(self.path, "rb") as transcript:
-            size = os.fstat(transcript.fileno()).st_size
-            return size, seam_of(transcript, size)
+    def _end_of_transcript(self) -> seam.Place:
+        with self._guard:
+            return seam.end_of(self.path)
 
     def _refuse_as_prompt(self, message: Message, known: Sequence[Prompt]) -> None:
         if not turns.is_prompt(codec.decode(message.to_line())):
@@ -284,7 +285,7 @@ class Session:
         history: History = "rewrite",
         on_conflict: OnConflicts = "overwrite",
         on_running: OnRunning = "cancel",
-        paths: Iterable[str] | None = None,
+        paths: Paths | None = None,
     ) -> Plan:
         """Say what a rewind would do; changes nothing.
 
@@ -320,7 +321,7 @@ class Session:
         history: History = "rewrite",
         on_conflict: OnConflicts = "overwrite",
         on_running: OnRunning = "cancel",
-        paths: Iterable[str] | None = None,
+        paths: Paths | None = None,
     ) -> Report:
         """Go back: carry out a plan, or plan and carry out. A plan's own options count.
 
@@ -346,7 +347,7 @@ class Session:
         self,
         rewind_id: str | Plan | None = None,
         *,
-        paths: Iterable[str] | None = None,
+        paths: Paths | None = None,
         on_conflict: OnConflicts = "refuse",
     ) -> Report:
         """Take back the newest rewind not yet taken back.
@@ -379,12 +380,12 @@ class Session:
         rewind_id: str | None = None,
         *,
         redo: bool = False,
-        paths: Iterable[str] | None = None,
+        paths: Paths | None = None,
         on_conflict: OnConflicts = "refuse",
     ) -> Plan:
         """Say what an undo, or a redo, would do; changes nothing."""
         with self._guard:
-            given = tuple(paths) if paths is not None else None
+            given = path_texts(paths) if paths is not None else None
             kind = "redo" if redo else "undo"
             return self._undoer.plan(self._undoer.find(kind, rewind_id, on_conflict=on_conflict, paths=given))
 
@@ -392,9 +393,7 @@ class Session:
         """Return the undo stack, oldest first."""
         return self._undoer.rewinds()
 
-    def _reverse(
-        self, kind: str, what: str | Plan | None, paths: Iterable[str] | None, on_conflict: OnConflicts
-    ) -> Report:
+    def _reverse(self, kind: str, what: str | Plan | None, paths: Paths | None, on_conflict: OnConflicts) -> Report:
         with self._writing():
             self._refuse_open_turn(kind)
             self._take_lock()
@@ -403,7 +402,7 @@ class Session:
                     self._engine, self._undoer.again(what), self, forks=self._offspring, given=what
                 )
             else:
-                given = tuple(paths) if paths is not None else None
+                given = path_texts(paths) if paths is not None else None
                 reversal = self._undoer.find(kind, what, on_conflict=on_conflict, paths=given)
                 report = self._undoer.run(self._engine, reversal, self, forks=self._offspring)
             self._pruner.keep_within()
@@ -602,11 +601,11 @@ def _options(  # noqa: PLR0917 - the options of a rewind
     history: History,
     on_conflict: OnConflicts,
     on_running: OnRunning,
-    paths: Iterable[str] | None,
+    paths: Paths | None,
     run: str | None,
 ) -> Options:
     scope = scope if scope is not None else "both" if run is None else "code"
-    return Options(scope, history, on_conflict, on_running, tuple(paths) if paths is not None else None, run)
+    return Options(scope, history, on_conflict, on_running, path_texts(paths) if paths is not None else None, run)
 
 
 def _recovered(outcome: Outcome) -> str:

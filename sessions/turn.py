@@ -10,11 +10,13 @@ from typing import Self
 
 from sessions.errors import ConflictError, RequestError, SessionsError
 from sessions.rewind.edits import OpenEdit, Recorder
+from sessions.rewind.options import path_texts
 from sessions.rewind.plan import Mark
 from sessions.rewind.recorded import TurnRecord
+from sessions.rewind.seam import Place
 from sessions.rewind.targets import mark_from
 
-_NAME_CHARACTERS = 200
+_LABEL_CHARACTERS = 200
 
 
 class Turn:
@@ -35,7 +37,7 @@ class Turn:
         *,
         on_end: Callable[[Turn], None],
         is_open: Callable[[], bool],
-        end_of_transcript: Callable[[], tuple[int, str]],
+        end_of_transcript: Callable[[], Place],
     ) -> None:
         self._on_end = on_end
         self._is_open = is_open
@@ -52,22 +54,28 @@ class Turn:
     def edit(self, *paths: str | os.PathLike[str]) -> Edit:
         """Keep what the paths are now, durably, before this returns; leaving the block records what they became.
 
+        An edit may outlive its turn, or come late: it still belongs to it.
+
         A move names both sides; a directory may be named; naming a link keeps the link and its target. Relative paths
         start at the workdir.
 
         Raises:
-            ConflictError: The turn was removed by a rewind.
+            ConflictError: The turn was removed by a rewind: do not make the edit.
             OSError: A snapshot cannot be stored: do not make the edit.
         """
         if not paths:
             raise RequestError("an edit names at least one path")
-        record = self._recorded()
-        return Edit(self._recorder, record, self._recorder.begin_edit(record, paths))
+        return Edit(self._recorder, self._recorder.begin_edit(self._recorded(), paths), is_open=self._is_open)
 
     def gap(self, kind: str, paths: Iterable[str | os.PathLike[str]] = ()) -> None:
-        """Say that the agent did something that cannot be captured, and where, if known."""
-        named = [paths] if isinstance(paths, str | os.PathLike) else paths
-        self._recorder.gap(self._recorded(), kind, [os.fspath(path) for path in named])
+        """Say that the agent did something that cannot be captured, and where, if known.
+
+        Raises:
+            RequestError: The kind is no word on one line of at most 200 characters, or a path is none.
+            ConflictError: The turn was removed by a rewind.
+        """
+        check_label(kind, "a kind of gap")
+        self._recorder.gap(self._recorded(), kind, path_texts(paths))
 
     def mark(self, name: str) -> Mark:
         """Name this point of the turn, to go back to it: ``session.rewind(mark)``; ``TURN:NAME`` on a command line.
@@ -82,12 +90,11 @@ class Turn:
             ConflictError: The turn has ended or was removed by a rewind.
             OSError: It could not be kept; there is no mark.
         """
-        if not isinstance(name, str) or not name.strip() or len(name) > _NAME_CHARACTERS or not name.isprintable():
-            raise RequestError(f"not a name for a mark: {name!r}"[:_NAME_CHARACTERS])
+        check_label(name, "a name for a mark")
         if self._ended:
             raise ConflictError("the turn has ended: nothing can be marked in it any more")
-        offset, seam = self._end_of_transcript()
-        return mark_from(self._recorder.mark(self._recorded(), name, offset=offset, seam=seam))
+        record, place = self._recorded(), self._end_of_transcript()
+        return mark_from(self._recorder.mark(record, name, place))
 
     def end(self) -> None:
         """End the turn: what it left becomes durable. Ending twice changes nothing."""
@@ -123,19 +130,28 @@ class Turn:
                 raise
 
 
+def check_label(label: object, what: str) -> None:
+    """Refuse what cannot be shown on one line and given again on a command line.
+
+    Raises:
+        RequestError: It is no text, blank, longer than 200 characters, or holds control characters.
+    """
+    if not isinstance(label, str) or not label.strip() or len(label) > _LABEL_CHARACTERS or not label.isprintable():
+        raise RequestError(f"not {what}: {label!r}"[:_LABEL_CHARACTERS])
+
+
 class Edit:
     """An edit while it is made; a context manager.
 
     Attributes:
         gap: Why something of it could not be captured (``outside``, ``git``, ``store``, ``over_limit``,
-        ``unreadable``);
-            None when all was.
+            ``unreadable``); None when all was.
     """
 
-    def __init__(self, recorder: Recorder, turn: TurnRecord, edit: OpenEdit) -> None:
+    def __init__(self, recorder: Recorder, edit: OpenEdit, *, is_open: Callable[[], bool]) -> None:
         self._recorder = recorder
-        self._turn = turn
         self._edit = edit
+        self._is_open = is_open
         self.gap = edit.gaps[0][0] if edit.gaps else None
 
     def __enter__(self) -> Self:
@@ -145,7 +161,8 @@ class Edit:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            self._recorder.end_edit(self._turn, self._edit)
+            if self._is_open():  # else closing it recorded what the edit had left by then
+                self._recorder.end_edit(self._edit)
         except (OSError, SessionsError):
             if error is None:  # the body's own error says more
                 raise

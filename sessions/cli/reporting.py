@@ -100,7 +100,8 @@ def show_report(report: Report, plan: Plan, did: str, *, as_json: bool, asked: b
 
 def in_our_words(report: Report, plan: Plan, *, add_dirs: Sequence[str] = (), root: Path | None = None) -> Report:
     """Return ``report`` with the command that takes files back as it can be pasted here."""
-    words_ = ("rewind", plan.session_id, "--scope", "code", "--to", plan.to, *output.add_dir_words(add_dirs))
+    to = plan.to if plan.mark is None else f"{plan.to}:{plan.mark}"
+    words_ = ("rewind", plan.session_id, "--scope", "code", "--to", to, *output.add_dir_words(add_dirs))
     own = f"{_FILES_STAY}; to take them back: {output.command(*words_, root=root)}"
     return replace(report, notes=tuple(own if note.startswith(_FILES_STAY) else note for note in report.notes))
 

@@ -56,8 +56,8 @@ def adopted(
 
 def _leaving(target: Target, places: Places, outline: Outline, foreign: ForeignHistory) -> dict[str, dict[str, Touch]]:
     """Return by prompt and path the first touch another agent recorded in each turn from the target on."""
-    assert target.offset is not None
-    start = target.offset
+    assert target.cut is not None
+    start = target.cut
     offsets = [prompt.offset for prompt in outline.prompts]
     behind = [each for each in outline.snapshots if each.offset >= start]
     touched: dict[str, dict[str, Touch]] = {}

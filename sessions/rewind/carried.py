@@ -74,6 +74,7 @@ def carried(
     placed.sort(key=lambda each: each[:2])
     records = (record for order, _, several in placed if _in_front(order, end) for record in several)
     pruned = sorted(timeline.pruned_turns & turns.keys())
+    pruned += [OWN_TURN] if timeline.pruned_records else []  # what those had guarded would lie there
     gone: list[Record] = [{"kind": "prune", "turns": pruned, "rewinds": []}] if pruned else []
     return Carried((*records, *gone), tuple(names.moved))
 
@@ -101,7 +102,8 @@ def _gap(gap: Gap, turn: int, rebased: Callable[[str], str]) -> Record:
 
 def _mark(mark: MarkRecord, moved: Callable[[MarkRecord], tuple[int, str]]) -> Record:
     offset, seam = moved(mark)
-    return {"kind": "mark", "turn": mark.turn, "name": mark.name, "at": mark.at, "offset": offset, "seam": seam}
+    place = {"offset": offset, "seam": seam, "last_message": mark.last_message}
+    return {"kind": "mark", "turn": mark.turn, "name": mark.name, "at": mark.at, **place}
 
 
 def _touch(touch: Touch, path: str, names: _Names) -> Iterator[Record]:

@@ -17,6 +17,7 @@ from sessions.rewind.log import CaptureLog
 from sessions.rewind.net import net
 from sessions.rewind.payloads import Payloads
 from sessions.rewind.recorded import MarkRecord, Touch, TurnRecord
+from sessions.rewind.seam import Place
 from sessions.rewind.states import Absent, Directory, FileState, Image, Link, OverLimit, Unreadable
 from sessions.rewind.timeline import Timeline
 from sessions.rewind.worktree import Worktree
@@ -34,8 +35,10 @@ class OpenEdit:
         gaps: ``(kind, path as given)`` of what could not be captured.
         overlaps: Paths another edit was open for at the same time.
         repositories: The ``.git`` of named directories: one that is gone at the end was not captured.
+        done: Whether it was ended; one that outlives its turn is not yet.
     """
 
+    turn: TurnRecord
     number: int
     by: str
     paths: dict[str, None] = field(default_factory=dict)
@@ -43,6 +46,7 @@ class OpenEdit:
     gaps: list[tuple[str, str]] = field(default_factory=list)
     overlaps: set[str] = field(default_factory=set)
     repositories: list[str] = field(default_factory=list)
+    done: bool = False
 
 
 class Recorder:
@@ -60,6 +64,7 @@ class Recorder:
         self._keeper = Keeper(payloads, worktree, limit_bytes=limit_bytes)
         self._edits: list[OpenEdit] = []
         self._numbers = 0
+        self._ended: set[int] = set()
 
     def begin_turn(self, message_id: str, run_id: str | None) -> TurnRecord:
         """Put a turn on the timeline; not durable before its first capture, without which nothing is missing."""
@@ -80,7 +85,7 @@ class Recorder:
             OSError: A snapshot cannot be stored; nothing was recorded, the edit must not be made.
         """
         self._numbers += 1
-        edit = OpenEdit(self._numbers, by)
+        edit = OpenEdit(turn, self._numbers, by)
         named = [self._worktree.identify(path) for path in paths]
         with self._log.locked() as timeline:
             refuse_removed(timeline, turn)
@@ -96,30 +101,39 @@ class Recorder:
             self._edits.append(edit)
         return edit
 
-    def end_edit(self, turn: TurnRecord, edit: OpenEdit) -> None:
+    def end_edit(self, edit: OpenEdit) -> None:
         """Record what an edit left, after success and failure alike. Ending it twice changes nothing.
+
+        One that is ended behind its turn still belongs to it.
 
         Raises:
             ConflictError: The turn was removed by a rewind meanwhile; nothing was recorded.
             OSError: Not all could be recorded; the end of the turn tries again.
         """
         with self._log.locked() as timeline:
-            if edit not in self._edits:
+            if edit.done:
                 return
-            refuse_removed(timeline, turn)
-            self._keeper.begin(timeline)
-            records: list[Record] = []
-            for path in edit.named:
-                self._found_later(timeline, turn, edit, path, records)
-            for path in edit.repositories:
-                if not os.path.lexists(path):
-                    self._refuse(turn, edit, "git", path, records)
-            if records:
-                self._log.append(records, sync=False)
-            after = [self._after(timeline, turn, path, edit) for path in edit.paths]
-            if after:
-                self._log.append(after, sync=False)
-            self._edits.remove(edit)  # what fails before is tried again at the end of the turn
+            refuse_removed(timeline, edit.turn)
+            self._record_end(timeline, edit)
+            edit.done = True
+            if edit in self._edits:
+                self._edits.remove(edit)
+            if edit.turn.turn in self._ended:
+                self._conclude(timeline, edit.turn)
+
+    def _record_end(self, timeline: Timeline, edit: OpenEdit) -> None:
+        self._keeper.begin(timeline)
+        records: list[Record] = []
+        for path in edit.named:
+            self._found_later(timeline, edit.turn, edit, path, records)
+        for path in edit.repositories:
+            if not os.path.lexists(path):
+                self._refuse(edit.turn, edit, "git", path, records)
+        if records:
+            self._log.append(records, sync=False)
+        after = [self._after(timeline, edit.turn, path, edit) for path in edit.paths]
+        if after:
+            self._log.append(after, sync=False)
 
     def gap(self, turn: TurnRecord, kind: str, paths: Iterable[str]) -> None:
         """Record that something was done that cannot be captured.
@@ -131,14 +145,13 @@ class Recorder:
             refuse_removed(timeline, turn)
             self._log.append([{"kind": "gap", "turn": turn.turn, "gap": kind, "paths": list(paths)}], sync=False)
 
-    def mark(self, turn: TurnRecord, name: str, *, offset: int, seam: str) -> MarkRecord:
+    def mark(self, turn: TurnRecord, name: str, place: Place) -> MarkRecord:
         """Put a mark on the timeline, with the bytes of every file as the turn left it there; durable on return.
 
         What is being edited right now is in it as it is at this moment, and its edit goes on behind the mark.
 
         Args:
-            offset: Where the transcript ends now.
-            seam: What it ends with, see ``seam.seam_of``.
+            place: Where the transcript ends now.
 
         Raises:
             ConflictError: The turn was removed by a rewind.
@@ -148,42 +161,50 @@ class Recorder:
             refuse_removed(timeline, turn)
             self._keeper.begin(timeline)
             appeared: list[Record] = []
-            for edit in self._edits:
+            for edit in self._edits_of(turn):
                 for path in edit.named:
                     self._found_later(timeline, turn, edit, path, appeared)
             if appeared:
                 self._log.append(appeared, sync=False)
             going_on = [touch for touch in timeline.touches_since_mark(turn.turn) if touch.after is None]
-            ends = [self._after(timeline, turn, touch.path, self._edit_of(touch.path)) for touch in going_on]
+            ends = [self._after(timeline, turn, touch.path, self._edit_of(turn, touch.path)) for touch in going_on]
             if ends:
                 self._log.append(ends, sync=False)
             self._keeper.sync_afters(timeline.touches_since_mark(turn.turn))
             mark: Record = {"kind": "mark", "turn": turn.turn, "name": name, "at": clock.timestamp()}
+            mark |= {"offset": place.offset, "seam": place.seam, "last_message": place.message}
             begins = [_goes_on(touch, end) for touch, end in zip(going_on, ends, strict=True)]
-            self._log.append([mark | {"offset": offset, "seam": seam}, *begins])
+            self._log.append([mark, *begins])
             return timeline.marks[-1]
 
-    def _edit_of(self, path: str) -> OpenEdit:
-        return next((edit for edit in self._edits if path in edit.paths), OpenEdit(0, "agent"))
+    def _edits_of(self, turn: TurnRecord) -> list[OpenEdit]:
+        return [edit for edit in self._edits if edit.turn.turn == turn.turn]
+
+    def _edit_of(self, turn: TurnRecord, path: str) -> OpenEdit:
+        return next((edit for edit in self._edits_of(turn) if path in edit.paths), OpenEdit(turn, 0, "agent"))
 
     def end_turn(self, turn: TurnRecord) -> None:
-        """End the edits still open, make the end states durable, and record the turn's net effect.
+        """Record what the edits still open left so far, make it durable, and record the turn's net effect.
 
         A turn that was removed meanwhile just ends.
         """
         with self._log.locked() as timeline:
-            if turn.turn not in timeline.turns:
-                self._edits.clear()
-                return
-            for edit in list(self._edits):
-                self.end_edit(turn, edit)
-            touches = timeline.touches_of(turn.turn)
-            if touches:
-                self._keeper.sync_afters(timeline.touches_since_mark(turn.turn))
-                last = [touch for touch in touches if timeline.last_touch(turn.turn, touch.path) is touch]
-                settled = [record for touch in last if (record := self._settled(touch)) is not None]
-                end = {"kind": "end", "turn": turn.turn} | net(touches, self._payloads).to_record()
-                self._log.append([*settled, end])
+            for edit in self._edits_of(turn):
+                if turn.turn in timeline.turns:
+                    self._record_end(timeline, edit)
+                self._edits.remove(edit)
+            if turn.turn in timeline.turns:
+                self._conclude(timeline, turn)
+                self._ended.add(turn.turn)
+
+    def _conclude(self, timeline: Timeline, turn: TurnRecord) -> None:
+        touches = timeline.touches_of(turn.turn)
+        if touches:
+            self._keeper.sync_afters(timeline.touches_since_mark(turn.turn))
+            last = [touch for touch in touches if timeline.last_touch(turn.turn, touch.path) is touch]
+            settled = [record for touch in last if (record := self._settled(touch)) is not None]
+            end = {"kind": "end", "turn": turn.turn} | net(touches, self._payloads).to_record()
+            self._log.append([*settled, end])
 
     # -- before ----------------------------------------------------------------------------------------------------
 
@@ -227,7 +248,8 @@ class Recorder:
     ) -> FileState | None:
         if path in edit.paths:
             return None
-        if (touch := timeline.touch_in(turn.turn, path)) is not None:
+        touch = timeline.touch_in(turn.turn, path)
+        if touch is not None and self._keeper.is_as_left(touch):  # else somebody changed it: a touch of its own
             if (kind := _gap_of(touch.before.state)) is not None:
                 edit.gaps.append((kind, path))
             edit.paths[path] = None

@@ -31,6 +31,7 @@ def carry(came: Carried, *, parent: Path, fork: Path, root: Path) -> None:
         OSError: Not all could be written; a part lies there.
     """
     turns = sorted({int(each.target.split("/")[1]) for each in came.moved})
+    turns = [turn for turn in turns if turn == OWN_TURN or (parent / f"turn-{turn}.json").exists()]  # else pruned
     for turn in turns:
         _open_turn(turn, parent, fork, root)
     for each in came.moved:

@@ -39,7 +39,14 @@ class Judgement:
 
 
 def judge(
-    need: Need, current: FileState, *, shown: str, on_conflict: OnConflict, forbidden: bool, kept: bool
+    need: Need,
+    current: FileState,
+    *,
+    shown: str,
+    on_conflict: OnConflict,
+    forbidden: bool,
+    kept: bool,
+    named: bool = False,
 ) -> Judgement:
     """Decide about one path.
 
@@ -50,6 +57,8 @@ def judge(
             caller's: it needs to see all conflicts first).
         forbidden: The path lies where nothing may be touched.
         kept: The bytes of the target are there.
+        named: ``on_conflict`` was said of this path, not of all: ``keep`` then keeps it also where nobody knows what
+            the agent left.
     """
     if forbidden:
         return _skip(need, shown, "outside", "it lies outside the directories of this session")
@@ -60,7 +69,7 @@ def judge(
     if isinstance(current, Unreadable):
         verdict = FileVerdict(shown, "skip", "unreadable", need.by, note=current.why)
         return Judgement(verdict, None, Conflict(shown, current.why, need.by))
-    return _change(need, current, shown, on_conflict)
+    return _change(need, current, shown, on_conflict, named=named)
 
 
 def _impossible(need: Need, shown: str, *, kept: bool) -> Judgement | None:
@@ -76,16 +85,18 @@ def _impossible(need: Need, shown: str, *, kept: bool) -> Judgement | None:
             return None
 
 
-def _change(need: Need, current: FileState, shown: str, on_conflict: OnConflict) -> Judgement:
+def _change(need: Need, current: FileState, shown: str, on_conflict: OnConflict, *, named: bool) -> Judgement:
     change = Change(need.path, Image(current), need.target)
     action = _action(current, need.target.state)
     if need.contested:
         found = need.contested
     elif need.left is None:
-        verdict = FileVerdict(shown, action, "unverified", need.by, note="nobody recorded what the agent left")
-        return Judgement(verdict, change)
+        unknown = "nobody recorded what the agent left"
+        if named and on_conflict == "keep":
+            return _skip(need, shown, "unverified", f"kept: {unknown}")
+        return Judgement(FileVerdict(shown, action, "unverified", need.by, note=unknown), change)
     elif _is_as_left(current, need.left.state, need.target.state):
-        return Judgement(FileVerdict(shown, action, None, need.by), change)
+        return Judgement(FileVerdict(shown, action, None, need.by, note=need.note), change)
     else:
         found = describe(current, need.left.state)
     conflict = Conflict(shown, found, need.by)

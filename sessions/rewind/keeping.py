@@ -49,6 +49,19 @@ class Keeper:
             return Image(Absent())
         return self._keep(turn, path, f"{self._new_number(turn):04d}.before", durable=True)
 
+    def is_as_left(self, touch: Touch) -> bool:
+        """Tell whether a path is what an edit left, as far as anybody can tell; also while another edit is open.
+
+        Reads the file only where the system says that it changed.
+        """
+        if touch.after is None:
+            return True
+        recorded = identity_from(touch.identity)
+        now = self._worktree.examine(touch.path, limit_bytes=0)[1] if recorded is not None else None
+        if recorded is not None and now is not None and recorded.equals(now):
+            return True
+        return same(self._worktree.examine(touch.path)[0], touch.after.state)
+
     def sync_names(self, turn: TurnRecord) -> None:
         """Make the names of a turn's payloads durable."""
         files.sync_directory(self._payloads.sidecar / "turns" / str(turn.turn) / "files")

@@ -80,6 +80,7 @@ class Need:
         identity: What the system said of the file with ``left``: device and inode, maybe more.
         contested: Why it is a conflict whatever is there now, in a phrase: edits of it ran at the same time, or others
             edited it since. Empty where neither is so.
+        note: What else there is to know, in a phrase; may be empty.
     """
 
     path: str
@@ -88,8 +89,10 @@ class Need:
     by: str
     identity: tuple[int, ...] | None = None
     contested: str = ""
+    note: str = ""
 
 
+_BETWEEN_EDITS = "somebody else changed it between the agent's edits"
 _OVERLAP = "edited by two at the same time"
 
 
@@ -105,15 +108,24 @@ def needs_after(touches: Iterable[Touch], position: Order) -> list[Need]:
     """
     targets: dict[str, Image] = {}
     needs: dict[str, Need] = {}
+    ends: dict[str, Image] = {}
+    notes: dict[str, str] = {}
     for touch in touches:
         if touch.order < position:
             continue
         target = targets.setdefault(touch.path, touch.before)
+        if touch.path in ends and not same(ends[touch.path].state, touch.before.state):
+            notes[touch.path] = _BETWEEN_EDITS
+        if touch.after is not None:
+            ends[touch.path] = touch.after
+        else:
+            ends.pop(touch.path, None)
         if touch.after is not None and same(touch.before.state, touch.after.state):
             continue
         earlier = needs.get(touch.path)
         contested = _OVERLAP if touch.overlap else earlier.contested if earlier is not None else ""
-        needs[touch.path] = Need(touch.path, target, touch.after, _author(touch), touch.identity, contested)
+        note = notes.get(touch.path, "")
+        needs[touch.path] = Need(touch.path, target, touch.after, _author(touch), touch.identity, contested, note)
     return [needs[path] for path in sorted(needs)]
 
 
@@ -179,7 +191,7 @@ def known_content(need: Need) -> Content | None:
 
 def is_within(path: str, wanted: AbstractSet[str]) -> bool:
     """Tell whether a path is one of those wanted, or lies below one."""
-    return not wanted.isdisjoint(_above(path))
+    return not wanted.isdisjoint(above_and_itself(path))
 
 
 def unmatched(found: Iterable[str], wanted: Sequence[str], shown: Callable[[str], str]) -> list[str]:
@@ -188,14 +200,14 @@ def unmatched(found: Iterable[str], wanted: Sequence[str], shown: Callable[[str]
     Raises:
         NotFoundError: All are so: nothing is left to do.
     """
-    known = {above for path in found for above in _above(path)}
+    known = {above for path in found for above in above_and_itself(path)}
     missing = [path for path in dict.fromkeys(wanted) if path not in known]
     if missing and len(missing) == len(set(wanted)):
         raise NotFoundError("file the agent touched since then", ", ".join(shown(path) for path in missing))
     return missing
 
 
-def _above(path: str) -> Iterator[str]:
+def above_and_itself(path: str) -> Iterator[str]:
     """Yield a path and the directories it lies in."""
     while len(path) > 1:
         yield path

@@ -1,12 +1,17 @@
-"""How to rewind, as a host or a command asked for it. Pure."""
+"""How to rewind, as a host or a command asked for it."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import get_args
 
 from sessions.errors import RequestError
 from sessions.rewind.plan import History, OnConflicts, OnRunning, Scope
+
+Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+_SHOWN = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +29,19 @@ class Options:
     on_running: OnRunning
     paths: tuple[str, ...] | None
     run: str | None = None
+
+
+def path_texts(paths: Paths) -> tuple[str, ...]:
+    """Return paths a host gave as texts; a single one is one, not its letters.
+
+    Raises:
+        RequestError: Something among them is no path.
+    """
+    named = [paths] if isinstance(paths, str | bytes | os.PathLike) else paths
+    try:
+        return tuple(os.fsdecode(path) for path in named)
+    except TypeError:
+        raise RequestError(f"not paths: {paths!r}"[:_SHOWN]) from None
 
 
 def check(options: Options) -> None:

@@ -13,7 +13,7 @@ from sessions.rewind.lines import count_changes
 from sessions.rewind.mounts import mount_points
 from sessions.rewind.needs import Need, known_content
 from sessions.rewind.payloads import Payloads
-from sessions.rewind.plan import Conflict, FileVerdict, OnConflict, Reason
+from sessions.rewind.plan import Conflict, FileVerdict, Reason
 from sessions.rewind.policy import Policies
 from sessions.rewind.several_names import settle_names
 from sessions.rewind.states import Absent, Content, Directory, FileState, Image, Unreadable, same
@@ -69,7 +69,7 @@ class Planner:
         judged: dict[str, Judgement] = {}
         becoming_directories: set[str] = set()
         for need in needs:
-            judgement = self._judge(need, policies.of(need.path), becoming_directories)
+            judgement = self._judge(need, policies, becoming_directories)
             judged[need.path] = judgement
             if judgement.change is not None and _becomes_directory(judgement.change):
                 becoming_directories.add(need.path)
@@ -89,7 +89,7 @@ class Planner:
         plan.verdicts.sort(key=lambda verdict: verdict.path)
         return plan
 
-    def _judge(self, need: Need, on_conflict: OnConflict, becoming_directories: set[str]) -> Judgement:
+    def _judge(self, need: Need, policies: Policies, becoming_directories: set[str]) -> Judgement:
         content, identity = known_content(need), identity_from(need.identity)
         known = (content, identity) if content is not None and identity is not None else None
         forbidden = self._worktree.why_not(need.path) is not None
@@ -103,9 +103,10 @@ class Planner:
             replace(need, target=target or need.target),
             current,
             shown=self._shown(need.path),
-            on_conflict=on_conflict,
+            on_conflict=policies.of(need.path),
             forbidden=forbidden,
             kept=target is not None,
+            named=policies.names(need.path),
         )
         if judged.verdict.reason == "lost" and self._kept.was_pruned(need.target):
             return replace(judged, verdict=replace(judged.verdict, note="its snapshot was removed by the limits"))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
-from sessions.errors import ConflictError, RequestError, StaleError
+from sessions.errors import ConflictError, NotFoundError, RequestError, StaleError
+from sessions.rewind.needs import above_and_itself
 from sessions.rewind.plan import Conflict, OnConflict, OnConflicts, Plan
+
+if TYPE_CHECKING:
+    from sessions.rewind.planning import FilesPlan
 
 _NAMED = 3
 
@@ -26,6 +30,22 @@ class Policies:
                 return self.by_path[path]
             path = path.rpartition("/")[0]
         return self.default
+
+    def names(self, path: str) -> bool:
+        """Tell whether the policy for an identity is not just the default."""
+        return any(above in self.by_path for above in above_and_itself(path))
+
+    def refuse_unknown(self, known: Iterable[str], shown: Callable[[str], str]) -> None:
+        """Refuse paths with a policy of their own that are none of those known, nor above one: a slip costs a file.
+
+        Raises:
+            NotFoundError: There are such.
+        """
+        if not self.by_path:
+            return
+        there = {above for path in known for above in above_and_itself(path)}
+        if missing := [shown(path) for path in self.by_path if path not in there]:
+            raise NotFoundError("file concerned", ", ".join(missing), hint="on_conflict names it; nothing was changed")
 
 
 def policies(given: OnConflicts, *, identify: Callable[[str], str], default: OnConflict) -> Policies:
@@ -87,14 +107,16 @@ def _named(files: Sequence[str]) -> str:
     return ", ".join(files[:_NAMED]) + more
 
 
-def refuse_changed_files(given: Plan, fresh: Plan) -> None:
-    """Refuse a plan whose verdict on a file no longer holds.
+def refuse_changed_files(given: FilesPlan, fresh: FilesPlan, shown: Callable[[str], str]) -> None:
+    """Refuse a plan whose verdict on a file no longer holds, or that would overwrite something else now.
 
     Raises:
         StaleError: The same plan made now says something else of a file.
     """
-    before = {(file.path, file.action, file.reason) for file in given.files}
-    after = {(file.path, file.action, file.reason) for file in fresh.files}
-    changed = sorted({path for path, _, _ in before ^ after})
+    before = {(file.path, file.action, file.reason) for file in given.verdicts}
+    after = {(file.path, file.action, file.reason) for file in fresh.verdicts}
+    found = {(change.path, change.before.state) for change in given.changes}
+    finds = {(change.path, change.before.state) for change in fresh.changes}
+    changed = sorted({path for path, _, _ in before ^ after} or {shown(path) for path, _ in found ^ finds})
     if changed:
         raise StaleError(f"{changed[0]} changed since" + (f", and {len(changed) - 1} more" if len(changed) > 1 else ""))

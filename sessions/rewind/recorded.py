@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sessions.rewind.plan import History, Scope, TouchedFile
+from sessions.rewind.seam import Place
 from sessions.rewind.states import Image
 
 Order = tuple[int, int, int, int]
@@ -64,7 +65,8 @@ class MarkRecord:
     Attributes:
         seq: Its place on the timeline.
         offset: Where the transcript ended when it was made, in bytes.
-        seam: The SHA-256 of the last bytes in front of that, see ``seam.seam_of``: the offset holds while it does.
+        seam: The SHA-256 of the last bytes in front of that: the offset holds while it does, see ``seam``.
+        last_message: The id of the last message in front of it; empty where none has one.
     """
 
     seq: int
@@ -74,6 +76,12 @@ class MarkRecord:
     at: str
     offset: int
     seam: str
+    last_message: str = ""
+
+    @property
+    def place(self) -> Place:
+        """Its place in the transcript."""
+        return Place(self.offset, self.seam, self.last_message)
 
     @property
     def order(self) -> Order:

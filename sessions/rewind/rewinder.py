@@ -17,6 +17,7 @@ from typing import Protocol
 
 from sessions import clock, ids
 from sessions.errors import DataError, NotFoundError, RequestError, StaleError
+from sessions.rewind import seam
 from sessions.rewind.adopting import adopted
 from sessions.rewind.engine import Engine, Outcome
 from sessions.rewind.foreign import ForeignHistory
@@ -29,7 +30,6 @@ from sessions.rewind.plan import FileVerdict, Gap, Going, Plan, Report, Scope
 from sessions.rewind.planning import FilesPlan, Planner
 from sessions.rewind.policy import Policies, objection, policies, refuse, refuse_changed_files
 from sessions.rewind.recorded import Step, Touch
-from sessions.rewind.seam import seam_of
 from sessions.rewind.splicing import Splice
 from sessions.rewind.targets import Reference, Target, resolve, written
 from sessions.rewind.timeline import Timeline
@@ -126,7 +126,10 @@ class Rewinder:
         timeline, outline = self._log.read(), self.outline(deep=False)
         target = _target(to, options, outline.prompts, timeline)
         wanted = policies(options.on_conflict, identify=self._worktree.identify, default="overwrite")
-        tail = self._tail(target, outline) if options.scope != "code" else None
+        tail = None
+        if options.scope != "code":
+            target = self._placed(target)
+            tail = reader.survey_tail(self._path, target.cut or 0, header=outline.header)
         files, gaps = FilesPlan(), tuple[Gap, ...]()
         if options.scope != "conversation":
             gaps = self._gaps(timeline, target, options)
@@ -155,16 +158,16 @@ class Rewinder:
         )
         return replace(plan, refused=objection(files.refusing, files.unverified, since="the agent's last edit"))
 
-    def _tail(self, target: Target, outline: Outline) -> Tail:
-        assert target.offset is not None
-        if target.mark is not None:
-            with open(self._path, "rb") as transcript:
-                if seam_of(transcript, target.offset) != target.mark.seam:
-                    raise DataError(
-                        "the transcript was rewritten by another program since that mark, so its place is lost; nothing"
-                        " was changed (scope 'code' still goes back to it)"
-                    )
-        return reader.survey_tail(self._path, target.offset, header=outline.header)
+    def _placed(self, target: Target) -> Target:
+        if target.mark is None:
+            return target
+        cut = seam.find(self._path, target.mark.place)
+        if cut is None:
+            raise DataError(
+                "the transcript was rewritten by another program since that mark, so its place is lost; nothing was"
+                " changed (scope 'code' still goes back to it)"
+            )
+        return replace(target, cut=cut)
 
     def _prompt_back(self, target: Target) -> str:
         """Return what returns to the input box; nothing for a mark, whose prompt stays."""
@@ -181,6 +184,7 @@ class Rewinder:
         uncaptured = {path: gap.kind for gap in gaps if gap.kind in _UNCAPTURED for path in gap.paths}
         for need in needs:
             uncaptured.pop(need.path, None)
+        wanted.refuse_unknown([*(need.path for need in needs), *uncaptured], self._shown)
         untouched: list[str] = []
         if options.paths is not None:
             chosen = {self._worktree.identify(path): None for path in options.paths}
@@ -197,7 +201,7 @@ class Rewinder:
 
     def _needs(self, timeline: Timeline, target: Target, options: Options) -> list[Need]:
         touches: Sequence[Touch] = timeline.touches
-        if reader.has_snapshots(self._path, target.offset or 0):
+        if reader.has_snapshots(self._path, target.prompt.offset if target.prompt is not None else 0):
             outline = self.outline(deep=True)
             places = Places(outline.prompts, timeline)
             others = self._foreign.touches(outline.snapshots, places, since=target.order)
@@ -255,7 +259,8 @@ class Rewinder:
         if given.basis.transcript != (outline.inode, outline.size):
             raise StaleError("the transcript changed since")
         fresh = self.plan(given.basis.asked, given.basis.options)
-        refuse_changed_files(given, fresh)
+        assert isinstance(fresh.basis, _Basis)
+        refuse_changed_files(given.basis.files, fresh.basis.files, self._shown)
         return fresh
 
     def _draft(self, plan: Plan) -> tuple[Record, Splice | None]:
@@ -304,14 +309,14 @@ class Rewinder:
         return draft, self._splice(plan, target, tail, outline) if tail is not None and not stays else None
 
     def _splice(self, plan: Plan, target: Target, tail: Tail, outline: Outline) -> Splice:
-        assert target.offset is not None
+        assert target.cut is not None
         if plan.history == "hide":
             assert target.index is not None
             keep, end = rollback.hiding(
                 self._path, rollback.rollback_line(target.id, index=target.index), outline.title
             )
             return Splice(keep, (end,))
-        return Splice(target.offset, (titles.restated(tail.kept, outline.title, target.offset),))
+        return Splice(target.cut, (titles.restated(tail.kept, outline.title, target.cut),))
 
     def _report(self, plan: Plan, outcome: Outcome, session: Going) -> Report:
         left = {self._shown(path) for path in outcome.left}

@@ -27,6 +27,8 @@ class Target:
         index: Its index from 1; None likewise.
         order: The place on the timeline gone back to.
         mark: The mark; None for the prompt itself.
+        cut: Where the transcript is cut, in bytes; None where the prompt is not in it, and for a mark until it is found
+            there.
     """
 
     id: str
@@ -34,13 +36,7 @@ class Target:
     index: int | None
     order: Order
     mark: MarkRecord | None = None
-
-    @property
-    def offset(self) -> int | None:
-        """Where the transcript is cut, in bytes; None where the prompt is not in it."""
-        if self.prompt is None:
-            return None
-        return self.prompt.offset if self.mark is None else self.mark.offset
+    cut: int | None = None
 
     @property
     def end(self) -> Order:
@@ -113,7 +109,7 @@ def _marked(turn: Target, name: str, seq: int | None, timeline: Timeline) -> Tar
         raise NotFoundError("mark", name, hint=_which_marks(marks))
     if len(found) > 1:
         raise AmbiguousError("mark", name, [f"{name}#{number + 1}" for number in range(len(found))])
-    return replace(turn, order=found[0].order, mark=found[0])
+    return replace(turn, order=found[0].order, mark=found[0], cut=None)
 
 
 def _marks_of(turn: str, timeline: Timeline) -> list[MarkRecord]:
@@ -132,7 +128,7 @@ def _place_of(index: str) -> int | None:
 
 def _visible(place: int, prompts: Sequence[Prompt], places: Places) -> Target:
     prompt = prompts[place]
-    return Target(prompt.id, prompt, place + 1, places.of_prompt(place))
+    return Target(prompt.id, prompt, place + 1, places.of_prompt(place), cut=prompt.offset)
 
 
 def _how_many(count: int) -> str:

@@ -11,11 +11,12 @@ turn
 ``again``   ``turn``, ``edit``, ``path``, ``by``: the path is being edited once more; its end state is open again
 ``after``   ``turn``, ``edit``, ``path``, ``state``, ``payload``, ``identity``, ``overlap``: what the edit left
 ``gap``     ``turn``, ``gap`` (a word), ``paths``: something that was not captured
-``mark``    ``turn``, ``name``, ``at``, ``offset``, ``seam``: a named point. It ends the touches so far: what is edited
-            behind it begins touches of its own
+``mark``    ``turn``, ``name``, ``at``, ``offset``, ``seam``, ``last_message``: a named point. It ends the touches so
+            far: what is edited behind it begins touches of its own
 ``end``     ``turn``, ``files``, ``insertions``, ``deletions``: the turn's net effect, for lists
 ``rewind``  ``rewind``, ``scope``, ``to``, ``run``, ``from``, ``at``, ``touches``: a rewind came true
-``undo``    ``rewind``, ``record``, ``at``: it was taken back · ``redo`` likewise: it came true once more
+``undo``    ``rewind``, ``record``, ``at``: it was taken back · ``redo`` likewise: it came true once more. An undo with
+            ``of`` took back some files of that rewind; ``redo`` of its own name repeats the rewind for these
 ``wrote``   ``path``, ``before``, ``after``, ``by``: in a fork, what a rewind of the code alone wrote in the parent
 ``lost``    in a fork: here stood a record of the parent that cannot be read
 ``prune``   ``turns`` (numbers), ``rewinds`` (undo records): their bytes are removed, because of the limits
@@ -199,7 +200,8 @@ class Timeline:
     def _mark(self, seq: int, record: Mapping[str, object]) -> None:
         turn = _int(record["turn"])
         name, at, seam = (_str(record[key]) for key in ("name", "at", "seam"))
-        self.marks.append(MarkRecord(seq, turn, self.turns[turn].message_id, name, at, _int(record["offset"]), seam))
+        offset, last = _int(record["offset"]), _str(record.get("last_message", ""))
+        self.marks.append(MarkRecord(seq, turn, self.turns[turn].message_id, name, at, offset, seam, last))
 
     def _is_marked(self, touch: Touch) -> bool:
         for mark in reversed(self.marks):
@@ -239,6 +241,12 @@ class Timeline:
 
     def _undo(self, seq: int, record: Mapping[str, object]) -> None:
         name = _str(record["rewind"])
+        if "of" in record:  # only some files of that rewind: a step of its own, undone from the start
+            self.records[name] = name
+            to, at = _str(record["to"]), _str(record["at"])
+            self.steps.append(Step(name, name, "code", to, at, seq, "undone", _left(record)))
+            self._own_writes(seq, record)
+            return
         self._set_step(name, "undone", record)
         removed = self._stash.pop(name, None)
         own = [touch for touch in self.touches if touch.by == f"rewind {name}"]

@@ -206,7 +206,7 @@ class Undoer:
             assert isinstance(plan.basis, _Basis)
             if given is not None:
                 assert isinstance(given.basis, _Basis)
-                refuse_changed_files(given, plan)
+                refuse_changed_files(given.basis.files, plan.basis.files, self._shown)
                 if given.basis.came != plan.basis.came:
                     raise StaleError("messages came since")
             refuse(plan.refused)
@@ -241,6 +241,7 @@ class Undoer:
             for change in sorted(reversal.record.changes, key=lambda change: change.path)
             if change.path not in reversal.step.left and not same(change.before.state, change.after.state)
         ]
+        reversal.policies.refuse_unknown([need.path for need in needs], self._shown)
         untouched: list[str] = []
         if reversal.paths is not None:
             chosen = {self._worktree.identify(path): None for path in reversal.paths}
@@ -258,8 +259,9 @@ class Undoer:
             entry: dict[str, object] = {"kind": kind, "rewind": rewind, "record": name, "at": at}
             scope: Scope = reversal.step.scope
         else:
-            kind, rewind, scope = "rewind", name, "code"
-            entry = {"kind": kind, "rewind": name, "scope": scope, "to": reversal.step.to, "from": None, "at": at}
+            kind, rewind, scope = "undo", name, "code"
+            entry = {"kind": kind, "rewind": name, "record": name, "of": reversal.step.rewind}
+            entry |= {"to": reversal.step.to, "at": at}
         return Record(
             id=name,
             kind=kind,

@@ -196,9 +196,18 @@ def test_a_turn_that_has_ended_takes_no_mark(agent):
         turn.mark("late")
 
 
-def test_a_transcript_rewritten_by_another_program_loses_the_place_of_the_mark_but_not_its_files(marked):
+def test_in_a_transcript_rewritten_by_another_program_a_mark_is_found_by_its_message(marked):
     path = marked.session.path
-    path.write_bytes(path.read_bytes().replace(b"half of it", b"a half of it"))
+    path.write_bytes(path.read_bytes().replace(b'"first"', b'"the very first"'))
+    kept = path.read_bytes()[: path.read_bytes().index(b"half of it")].count(b"\n") + 1
+    marked.session.rewind("2:one")
+    assert contents(marked.project) == marked.at_one[0]
+    assert marked.transcript.count(b"\n") == kept
+
+
+def test_a_mark_whose_message_is_gone_keeps_its_files(marked):
+    path = marked.session.path
+    path.write_bytes(b"".join(line for line in path.read_bytes().splitlines(True) if b"half of it" not in line))
     with pytest.raises(DataError, match="rewritten by another program"):
         marked.session.plan_rewind("2:one")
     marked.session.rewind("2:one", scope="code")
@@ -208,3 +217,18 @@ def test_a_transcript_rewritten_by_another_program_loses_the_place_of_the_mark_b
 def test_a_mark_cannot_be_hidden_from(marked):
     with pytest.raises(RequestError, match="mark"):
         marked.session.plan_rewind("2:one", history="hide")
+
+
+def test_an_undo_that_keeps_a_new_turn_keeps_its_marks(marked):
+    marked.session.rewind(2)
+    with marked.session.begin_turn("new") as turn:
+        _edit(marked, turn, "new", "1")
+        marked.session.append(assistant_message("one"))
+        turn.mark("in the new turn")
+        _edit(marked, turn, "new", "2")
+        marked.session.append(assistant_message("two"))
+    marked.session.undo_rewind(on_conflict="keep")
+    assert [each.prompt for each in marked.session.checkpoints()] == ["first", "second", "third", "new"]
+    marked.session.rewind("4:in the new turn")
+    assert [message.text for message in marked.session.history()][-2:] == ["new", "one"]
+    assert contents(marked.project)["new"] == b"1"

@@ -192,7 +192,7 @@ def test_a_late_capture_for_a_removed_turn_is_refused(four):
         turn.edit("late")
     with pytest.raises(ConflictError, match=turn.message_id):
         turn.gap("shell")
-    with edit:
+    with pytest.raises(ConflictError, match=turn.message_id), edit:
         make(four.project / "f", "late\n")
     turn.end()
     assert len((four.sidecar / "timeline.jsonl").read_bytes().splitlines()) == lines

@@ -252,16 +252,28 @@ def test_a_hand_edit_of_a_file_the_rewind_did_not_touch_is_no_matter(worked):
 def test_single_files_are_undone_and_the_rest_stays_undoable(worked):
     before = _state(worked)
     worked.session.rewind(2)
-    rewound = worked.transcript
+    rewound, rewound_files = worked.transcript, worked.files
     report = worked.session.undo_rewind(paths=["new/deep/b"])
     assert verdicts(report) == {"new/deep/b": ("recreate", None)}
     assert worked.transcript == rewound
     assert contents(worked.project) == {
         "f": b"v1", "run": b"#!", "old/a": b"a", "gone": b"gone", "new/deep/b": b"\0b",
     }  # fmt: skip
+    partly = worked.files
+    worked.session.undo_rewind(paths=["f"])  # one file after the other
+    assert verdicts(worked.session.plan_undo(paths=["f"])) == {"f": ("unchanged", None)}
+    worked.reopen()
     worked.session.undo_rewind()
-    assert worked.files == worked.states[2]
-    worked.session.undo_rewind()
+    assert _state(worked) == before
+    worked.session.redo_rewind()
+    worked.session.redo_rewind()
+    assert (worked.files, worked.transcript) == (partly, rewound)
+    worked.session.redo_rewind()
+    assert (worked.files, worked.transcript) == (rewound_files, rewound)
+    with pytest.raises(NothingToUndoError):
+        worked.session.redo_rewind()
+    for _ in range(3):
+        worked.session.undo_rewind()
     assert _state(worked) == before
 
 
