@@ -261,8 +261,11 @@ def _prepare(source: Source, end: End, made: Design, sidecar: Path) -> Callable[
     header = made.header.raw if made.header is not None else None
 
     def moved(mark: MarkRecord) -> tuple[int, str]:
-        before = fork.read_before(source.descriptor, copied, mark.offset, SEAM_BYTES, header=header)
-        return fork.place_of(copied, mark.offset, header=header), hashlib.sha256(before).hexdigest()
+        cut = seam.find(source.path, mark.place)
+        if cut is None:
+            return 0, ""  # lost here, and so there
+        before = fork.read_before(source.descriptor, copied, cut, SEAM_BYTES, header=header)
+        return fork.place_of(copied, cut, header=header), hashlib.sha256(before).hexdigest()
 
     _carry(source, end, made, sidecar, moved)
     title = titles.title_line(made.title, made.session_id) if made.title is not None else None
@@ -296,7 +299,7 @@ def _at_mark(source: Source, mark: MarkRecord) -> End:
     """Return the end of a fork that keeps a turn up to a mark, and the mark."""
     cut = seam.find(source.path, mark.place)
     if cut is None:
-        raise DataError("the transcript was rewritten by another program since that mark, so its place is lost")
+        raise DataError("the lines in front of that mark are gone from the transcript, so its place is lost")
     return End(cut, (mark.seq, 1, 0, 0))
 
 

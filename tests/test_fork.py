@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sessions import NotFoundError, RequestError, SessionStore, assistant_message, user_message
+from sessions import DataError, NotFoundError, RequestError, SessionStore, assistant_message, user_message
 from sessions import paths as places
 
 sys.path.insert(0, str(Path(__file__).parent / "rewind"))  # worst_moments
@@ -345,3 +345,35 @@ def test_check_removes_an_empty_sidecar_and_one_with_nothing_but_a_lock(worked, 
     worked.path.with_name("b.ckpt").joinpath("lock").touch()
     store.check()
     assert sorted(path.name for path in worked.path.parent.iterdir()) == [f"{worked.id}.ckpt", f"{worked.id}.jsonl"]
+
+
+def test_a_mark_whose_lines_are_gone_is_gone_in_the_fork_too(store, project):
+    with store.create(project) as session:
+        with session.begin_turn("go") as turn:
+            session.append(assistant_message("one"))
+            turn.mark("first")
+            session.append(assistant_message("two"))
+            turn.mark("second")
+        session.rewind("1:first", scope="conversation")
+        for number in range(3):
+            session.append(assistant_message(f"new {number}"))
+        with session.fork() as fork:
+            for each in (session, fork):
+                with pytest.raises(DataError, match="are gone"):
+                    each.plan_rewind("1:second")
+            fork.rewind("1:first")
+            assert [message.text for message in fork.history()] == ["go", "one"]
+
+
+def test_a_fork_of_a_session_that_lost_undo_records_to_the_limits_is_sound(store, project):
+    store.root.mkdir(exist_ok=True)
+    (store.root / "settings.toml").write_text("[checkpoints]\nretain_rewinds = 1\n")
+    with store.create(project) as session:
+        for number in range(3):
+            with session.begin_turn("go") as turn, turn.edit("f"):
+                (project / "f").write_text(f"f{number}")
+        for _ in range(3):
+            (project / "f").write_text("by hand")
+            session.rewind(2, scope="code")
+        with session.fork() as fork:
+            assert fork.check() == session.check() == []

@@ -53,6 +53,7 @@ _GAPS = {
     "unreadable": "edits of files that could not be read",
     "git": "edits inside .git",
     "store": "edits inside the session store",
+    "lost_records": "edits whose records are damaged",
     "background_task": "a background task nothing is known of, so it was not stopped",
 }
 

@@ -30,7 +30,7 @@ def audit(timeline: Timeline, payloads: Payloads, journal: Journal) -> Iterator[
     for step in timeline.steps:
         if step.record not in timeline.pruned_records:
             yield from _audit_step(step, payloads, journal)
-    if not timeline.turns and not timeline.steps and (journal.sidecar / "turns").exists():
+    if not timeline.turns and not timeline.steps and not timeline.touches and (journal.sidecar / "turns").exists():
         yield Finding("lost_timeline", f"{journal.sidecar} holds snapshots and no record of them", "kept")
 
 

@@ -174,11 +174,13 @@ class Differ:
         return now, replace(self._contents, live=live)
 
     def _gaps(self, timeline: Timeline, chosen: _Chosen, turns: frozenset[int] | None) -> tuple[Gap, ...]:
-        return tuple(
+        found = (
             replace(gap, paths=tuple(map(self._shown, gap.paths)))
             for seq, turn, gap in timeline.gaps
             if (seq >= chosen.since[0] if turns is None else turn in turns)
         )
+        lost = turns is not None or any(seq >= chosen.since[0] for seq in timeline.missing)
+        return (*found, *((Gap("lost_records", (), ""),) if timeline.missing and lost else ()))
 
 
 def _turns(timeline: Timeline, chosen: _Chosen) -> frozenset[int] | None:

@@ -69,6 +69,8 @@ class Keeper:
     def after(self, timeline: Timeline, turn: TurnRecord, path: str) -> tuple[Image, Identity | None]:
         """Keep what a path is behind an edit, without bytes where they cannot be stored; durable by ``sync_afters``."""
         state, identity = self._worktree.examine(path)
+        if isinstance(state, Unreadable) and self._worktree.is_below_a_file(path):
+            state = Absent()
         image = Image(state)
         if isinstance(state, Content) and state.size <= self._limit_bytes:
             image = self._keep_after(timeline, turn, path, image)

@@ -138,7 +138,8 @@ def needs_at_mark(touches: Iterable[Touch], mark: MarkRecord) -> list[Need]:
     touches = list(touches)
     left: dict[str, Touch] = {}
     for touch in touches:
-        if touch.turn == mark.turn and touch.order < mark.order:
+        looked_only = touch.after is not None and same(touch.before.state, touch.after.state)
+        if touch.turn == mark.turn and touch.order < mark.order and not looked_only:
             left[touch.path] = touch
     needs = {
         path: Need(path, touch.after, touch.after, _author(touch), touch.identity)

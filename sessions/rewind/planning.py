@@ -11,7 +11,7 @@ from sessions.rewind.judge import Change, Judgement, judge
 from sessions.rewind.kept import Kept
 from sessions.rewind.lines import count_changes
 from sessions.rewind.mounts import mount_points
-from sessions.rewind.needs import Need, known_content
+from sessions.rewind.needs import Need, above_and_itself, known_content
 from sessions.rewind.payloads import Payloads
 from sessions.rewind.plan import Conflict, FileVerdict, Reason
 from sessions.rewind.policy import Policies
@@ -117,6 +117,7 @@ class Planner:
     def _settle_directories(self, judged: dict[str, Judgement], plan: FilesPlan, mounts: frozenset[str]) -> set[str]:
         """Decide about directories that are in the way or must go; return the paths whose change is withdrawn."""
         going = {path for path, each in judged.items() if each.change and isinstance(each.change.after.state, Absent)}
+        needed = {above for path, each in judged.items() if _is_made(each) for above in above_and_itself(path)}
         withdrawn: set[str] = set()
         for path in sorted(judged, reverse=True):
             change = judged[path].change
@@ -126,7 +127,8 @@ class Planner:
                 emptied = self._guard_whole(path, judged, mounts)
                 note = "a directory stands in its way and cannot be kept whole"
             else:
-                emptied = [] if set(self._worktree.children(path)) <= going else None
+                stays = path in needed and isinstance(change.after.state, Absent)
+                emptied = [] if not stays and set(self._worktree.children(path)) <= going else None
                 note = "not empty: it stays"
             if emptied is None:
                 reason: Reason | None = "conflict" if judged[path].conflict is not None else None
@@ -136,6 +138,8 @@ class Planner:
                 going.discard(path)
             else:
                 plan.changes.extend(emptied)
+                why = f"in the directory that stands in the way of {self._shown(path)}; undo brings it back"
+                plan.verdicts.extend(FileVerdict(self._shown(each.path), "delete", note=why) for each in emptied)
         return withdrawn
 
     def _guard_whole(self, path: str, judged: dict[str, Judgement], mounts: frozenset[str]) -> list[Change] | None:
@@ -219,6 +223,10 @@ def _note_trouble(judgement: Judgement, plan: FilesPlan, *, refuse: bool) -> Non
 
 def _becomes_directory(change: Change) -> bool:
     return isinstance(change.after.state, Directory) and not isinstance(change.before.state, Directory)
+
+
+def _is_made(judgement: Judgement) -> bool:
+    return judgement.change is not None and not isinstance(judgement.change.after.state, Absent)
 
 
 def _goes(change: Change) -> bool:

@@ -146,11 +146,14 @@ class Reach:
         return missing[::-1]
 
     def is_below_a_file(self, path: str) -> bool:
-        """Tell whether a regular file stands where a directory above a path was, so that the path cannot exist."""
+        """Tell whether something else stands where a directory above a path was, so that the path cannot exist.
+
+        A link is such a thing: what lies behind it has another identity.
+        """
         above = os.path.dirname(path)
         while self._root_of(above) is not None:
             try:
-                return stat.S_ISREG(os.lstat(above).st_mode)
+                return not stat.S_ISDIR(os.lstat(above).st_mode)
             except OSError:
                 above = os.path.dirname(above)
         return False

@@ -164,7 +164,7 @@ class Rewinder:
         cut = seam.find(self._path, target.mark.place)
         if cut is None:
             raise DataError(
-                "the transcript was rewritten by another program since that mark, so its place is lost; nothing was"
+                "the lines in front of that mark are gone from the transcript, so its place is lost; nothing was"
                 " changed (scope 'code' still goes back to it)"
             )
         return replace(target, cut=cut)
@@ -206,7 +206,7 @@ class Rewinder:
             places = Places(outline.prompts, timeline)
             others = self._foreign.touches(outline.snapshots, places, since=target.order)
             touches = sorted([*touches, *(touch for _, touch in others)], key=lambda touch: touch.order)
-        if any(seq >= target.order[0] for seq in timeline.missing):
+        if _is_unsure(timeline, target, options):
             raise DataError(
                 "records of edits after that prompt are damaged, so its files cannot be brought back exactly; nothing"
                 " was changed (scope 'conversation' still goes back without files)"
@@ -346,6 +346,17 @@ class Rewinder:
             notes=tuple(notes),
             history=plan.history,
         )
+
+
+def _is_unsure(timeline: Timeline, target: Target, options: Options) -> bool:
+    """Tell whether a record that is missing may concern what is asked for.
+
+    It may be the record of the target's turn itself, which then has no place of its own; and any turn may be of a run.
+    """
+    if not timeline.missing:
+        return False
+    placed = target.id in timeline.first_turns()
+    return options.run is not None or not placed or any(seq >= target.order[0] for seq in timeline.missing)
 
 
 def _target(to: Reference | None, options: Options, prompts: Sequence[Prompt], timeline: Timeline) -> Target:

@@ -3,7 +3,7 @@
 import pytest
 from agent import contents, make, verdicts
 
-from sessions import ConflictError, RequestError, StaleError
+from sessions import ConflictError, DataError, RequestError, StaleError
 
 
 @pytest.fixture
@@ -144,3 +144,83 @@ def test_keeping_a_named_file_keeps_it_although_nobody_knows_what_the_agent_left
     report = agent.session.rewind(1, on_conflict={"b": "keep"})
     assert verdicts(report) == {"a": ("restore", "unverified"), "b": ("skip", "unverified")}
     assert contents(agent.project) == {"a": b"0", "b": b"1"}
+
+
+def test_a_directory_something_comes_back_into_stays(agent):
+    agent.turn("one", {"n/a": "1"})
+    make(agent.project / "n/user", "the user's")
+    agent.turn("two", {"n": None})
+    agent.turn("three", {"n/a": "3"})
+    plan = agent.session.plan_rewind(1)
+    assert verdicts(plan) == {"n": ("skip", None), "n/a": ("delete", None), "n/user": ("recreate", None)}
+    agent.session.rewind(plan)
+    assert contents(agent.project) == {"n/user": b"the user's"}
+    agent.session.undo_rewind()
+    assert contents(agent.project) == {"n/a": b"3"}
+
+
+@pytest.mark.parametrize("instead", ["a file", "a link"])
+def test_a_directory_the_agent_replaced_comes_back_whole_without_a_conflict(agent, instead):
+    make(agent.project / "s/x", "x")
+    made = (lambda path: path.write_text("s")) if instead == "a file" else (lambda path: path.symlink_to("elsewhere"))
+    with agent.session.begin_turn("replace") as turn:
+        with turn.edit("s/new"):
+            make(agent.project / "s/new", "new")
+        with turn.edit("s"):
+            make(agent.project / "s", None)
+            made(agent.project / "s")
+    shown = {file.path: file.status for file in agent.session.diff().files}
+    assert shown == {"s": "created", "s/x": "deleted"}
+    plan = agent.session.plan_rewind(1, on_conflict="refuse")
+    assert plan.refused is None
+    assert not plan.partial
+    agent.session.rewind(plan)
+    assert contents(agent.project) == {"s/x": b"x"}
+    agent.session.undo_rewind()
+    assert not (agent.project / "s").is_dir() or (agent.project / "s").is_symlink()
+
+
+def test_what_is_in_a_directory_that_stands_in_a_files_way_is_named_and_new_things_in_it_make_the_plan_stale(agent):
+    agent.turn("go", {"a": "a1"})
+    agent.turn("on", {"a": "a2"})
+    (agent.project / "a").unlink()
+    make(agent.project / "a/u", "the user's")
+    plan = agent.session.plan_rewind(2)
+    assert verdicts(plan) == {"a": ("restore", "conflict"), "a/u": ("delete", None)}
+    make(agent.project / "a/u2", "one more")
+    with pytest.raises(StaleError):
+        agent.session.rewind(plan)
+    agent.session.rewind(2)
+    assert contents(agent.project) == {"a": b"a1"}
+    agent.session.undo_rewind()
+    assert contents(agent.project) == {"a/u": b"the user's", "a/u2": b"one more"}
+
+
+@pytest.mark.parametrize("lost", [b"{", b"\0\0", b""])
+def test_without_the_record_of_a_turn_no_rewind_guesses_where_it_was(agent, lost):
+    for number in (1, 2, 3):
+        with agent.session.begin_turn(f"turn {number}", run_id="r") as turn, turn.edit("f"):
+            make(agent.project / "f", f"f{number}")
+    agent.close()
+    log = agent.sidecar / "timeline.jsonl"
+    lines = log.read_bytes().split(b"\n")
+    log.write_bytes(b"\n".join(lost if b'"kind":"turn","turn":2' in line else line for line in lines if line) + b"\n")
+    agent.reopen()
+    for to, options in ((1, {}), (2, {}), (None, {"run": "r"})):
+        with pytest.raises(DataError, match="damaged"):
+            agent.session.rewind(to, **options)
+    assert contents(agent.project) == {"f": b"f3"}
+    for selected in ({"run": "r"}, {"turn": 3}, {}):
+        assert "lost_records" in [gap.kind for gap in agent.session.diff(**selected).gaps]
+    agent.session.rewind(3)
+    assert contents(agent.project) == {"f": b"f2"}
+
+
+def test_a_file_that_was_only_looked_at_in_front_of_a_mark_is_nobodys_to_put_back(agent):
+    make(agent.project / "a", "a")
+    with agent.session.begin_turn("look") as turn:
+        with turn.edit("a"):
+            pass
+        turn.mark("here")
+    make(agent.project / "a", "the user's")
+    assert agent.session.plan_rewind("1:here").files == ()

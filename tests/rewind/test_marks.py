@@ -208,7 +208,7 @@ def test_in_a_transcript_rewritten_by_another_program_a_mark_is_found_by_its_mes
 def test_a_mark_whose_message_is_gone_keeps_its_files(marked):
     path = marked.session.path
     path.write_bytes(b"".join(line for line in path.read_bytes().splitlines(True) if b"half of it" not in line))
-    with pytest.raises(DataError, match="rewritten by another program"):
+    with pytest.raises(DataError, match="in front of that mark are gone"):
         marked.session.plan_rewind("2:one")
     marked.session.rewind("2:one", scope="code")
     assert contents(marked.project) == marked.at_one[0]
