@@ -6,7 +6,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 
 from sessions import clock, files
 from sessions.rewind.states import Content, Directory, FileState, Link, OverLimit, Unreadable
@@ -44,7 +44,11 @@ class Identity:
 
     def equals(self, other: Identity) -> bool:
         """Tell whether the system says the same of both, whenever it was asked."""
-        return astuple(self)[:6] == astuple(other)[:6]
+        return self._facts == other._facts
+
+    @property
+    def _facts(self) -> tuple[int, ...]:
+        return self.device, self.inode, self.size, self.mode, self.mtime_ns, self.ctime_ns
 
 
 def identity_from(facts: tuple[int, ...] | None) -> Identity | None:
