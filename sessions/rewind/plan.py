@@ -29,8 +29,8 @@ class Gap:
 
     Attributes:
         kind: ``shell`` and other words of the host, or ours: ``outside``, ``over_limit``, ``unreadable``,
-            ``git``, ``store``, ``lost_records`` (of a diff), ``background_task`` (nothing is known of its process, so it was
-            not stopped).
+            ``git``, ``store``, ``lost_records`` (of a diff), ``background_task`` (nothing is known of its process, so it
+            was not stopped).
         paths: The paths it concerns, as shown to people; empty when nobody knows.
         turn: The message id of the turn's prompt.
         what: A name for it, such as a task's id; may be empty.
