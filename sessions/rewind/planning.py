@@ -66,6 +66,7 @@ class Planner:
         Args:
             needs: Sorted by path.
         """
+        self._kept.look_again()
         judged: dict[str, Judgement] = {}
         becoming_directories: set[str] = set()
         for need in needs:
