@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Sequence
+from pathlib import Path
 
 from sessions import files
 from sessions.rewind.examining import identity_from
+from sessions.rewind.numbers import snapshot_number
 from sessions.rewind.payloads import Payloads
 from sessions.rewind.recorded import Touch, TurnRecord
 from sessions.rewind.states import Absent, Content, Image, OverLimit, Unreadable, same
@@ -26,13 +28,12 @@ class Keeper:
         self._payloads = payloads
         self._worktree = worktree
         self._limit_bytes = limit_bytes
-        self._last_number: int | None = None
+        self._taken: dict[int, int] = {}  # by turn: numbers up to here are given out
         self._learned = False
 
     def begin(self, timeline: Timeline) -> None:
-        """Take note that the lock was taken: other writers may have numbered payloads meanwhile."""
-        self._last_number = None
-        if not self._learned:  # the snapshots of earlier openings, so that equal content is kept once
+        """Learn of the snapshots of earlier openings, so that equal content is kept once."""
+        if not self._learned:
             self._learned = True
             for touch in timeline.touches:
                 self._payloads.remember(touch.before)
@@ -116,16 +117,25 @@ class Keeper:
             return image
 
     def _new_number(self, turn: TurnRecord) -> int:
-        """Return a payload number the turn has not used; the directory is asked once each time the log is locked."""
-        if self._last_number is None:
-            directory = self._payloads.sidecar / "turns" / str(turn.turn) / "files"
-            try:
-                taken = [name.split(".")[0] for name in os.listdir(directory)]
-            except FileNotFoundError:
-                taken = []
-            self._last_number = max((int(name) for name in taken if name.isdigit()), default=0)
-        self._last_number += 1
-        return self._last_number
+        """Return a payload number the turn has not used.
+
+        The directory is listed once for a turn. After that only the numbers behind the last known to be taken are
+        looked up, for other writers take some too; each is once.
+        """
+        directory = self._payloads.sidecar / "turns" / str(turn.turn) / "files"
+        taken = self._taken.get(turn.turn)
+        number = 1 + (_highest_number(directory) if taken is None else taken)
+        while any(os.path.lexists(directory / f"{number:04d}.{side}") for side in ("before", "after")):
+            number += 1
+        self._taken[turn.turn] = number - 1
+        return number
+
+
+def _highest_number(directory: Path) -> int:
+    try:
+        return max((snapshot_number(name) or 0 for name in os.listdir(directory)), default=0)
+    except FileNotFoundError:
+        return 0
 
 
 def _own_number(touch: Touch) -> str | None:
