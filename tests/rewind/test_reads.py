@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from agent import make
 
-from sessions.rewind import planning
+from sessions.rewind import counting
 
 _LISTENERS: list[list[str]] = []
 
@@ -39,7 +39,7 @@ def opened(prefix: str) -> Iterator[list[str]]:
 @pytest.fixture
 def settled(agent):
     """The agent edited more files than lines are counted of, and the turn ended more than a second after."""
-    agent.names = [f"file-{number:03d}" for number in range(planning._COUNTED_FILES + 20)]
+    agent.names = [f"file-{number:03d}" for number in range(counting.MOST_FILES + 20)]
     for name in agent.names:
         make(agent.project / name, f"{name} v1")
     with agent.session.begin_turn("edit") as turn:
