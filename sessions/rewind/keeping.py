@@ -55,7 +55,14 @@ class Keeper:
         files.sync_directory(self._payloads.sidecar / "turns" / str(turn.turn) / "files")
 
     def after(self, timeline: Timeline, turn: TurnRecord, path: str) -> tuple[Image, Identity | None]:
-        """Keep what a path is behind an edit, without bytes where they cannot be stored; durable by ``sync_afters``."""
+        """Keep what a path is behind an edit, without bytes where they cannot be stored; durable by ``sync_afters``.
+
+        A file of another size than before is read once, digested while it is copied; else it is read first to see
+        whether there is anything to copy.
+        """
+        changed = self._keep_changed(timeline, turn, path)
+        if changed is not None:
+            return changed
         state, identity = self._worktree.examine(path)
         image = Image(state)
         if isinstance(state, Content) and state.size <= self._limit_bytes:
@@ -104,17 +111,38 @@ class Keeper:
             except ReadFailedError as error:
                 return Image(Unreadable(error.strerror or str(error)))
 
+    def _keep_changed(self, timeline: Timeline, turn: TurnRecord, path: str) -> tuple[Image, Identity] | None:
+        """Keep a file whose size says that its content is none the turn kept of it; None where it does not say so.
+
+        The identity is of the moment before it is read: it speaks for nothing that was written meanwhile.
+        """
+        touch = timeline.touch_in(turn.turn, path)
+        found, identity = self._worktree.examine(path, limit_bytes=-1)
+        if touch is None or identity is None or not isinstance(found, OverLimit) or found.size > self._limit_bytes:
+            return None
+        kept = [image.state for image in (touch.before, touch.after, touch.earlier) if image is not None]
+        if any(isinstance(state, Content) and state.size == found.size for state in kept):
+            return None
+        try:
+            image = self._keep_new(touch, turn, path)
+        except OSError:
+            return None
+        return (image, identity) if isinstance(image.state, Content) else None
+
     def _keep_after(self, timeline: Timeline, turn: TurnRecord, path: str, image: Image) -> Image:
         touch = timeline.touch_in(turn.turn, path)
         assert touch is not None
         for kept in (touch.before, touch.after, touch.earlier):
             if kept is not None and kept.payload is not None and same(kept.state, image.state):
                 return Image(image.state, kept.payload)
-        number = _own_number(touch) or f"{self._new_number(turn):04d}"
         try:
-            return self._keep(turn, path, f"{number}.after", durable=False)
+            return self._keep_new(touch, turn, path)
         except OSError:
             return image
+
+    def _keep_new(self, touch: Touch, turn: TurnRecord, path: str) -> Image:
+        number = _own_number(touch) or f"{self._new_number(turn):04d}"
+        return self._keep(turn, path, f"{number}.after", durable=False)
 
     def _new_number(self, turn: TurnRecord) -> int:
         """Return a payload number the turn has not used.
