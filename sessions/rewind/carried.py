@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from sessions.rewind.numbers import snapshot_number, turn_in
 from sessions.rewind.plan import Gap
 from sessions.rewind.recorded import MarkRecord, Order, Touch, TurnRecord, TurnSummary
 from sessions.rewind.states import Content, Image, Payload
@@ -155,7 +156,7 @@ class _Names:
         self._last_number = 0
         images = [image for touch in touches for image in (touch.before, touch.after) if image is not None]
         for image in images:
-            turn = _turn_of(image.payload) if image.payload is not None else None
+            turn = turn_in(image.payload.file) if image.payload is not None else None
             if image.payload is not None and (turn == OWN_TURN or turn in turns):
                 self._link(image.payload.file, image.payload.file)
                 self._learn(image, image.payload, image.payload)
@@ -212,19 +213,5 @@ def _moves(image: Image) -> bool:
     return isinstance(image.state, Content) and image.payload is not None and not image.payload.file.startswith("/")
 
 
-def _turn_of(payload: Payload) -> int | None:
-    """Return the turn whose snapshot a payload is; None for any other bytes."""
-    match payload.file.split("/"):
-        case ["turns", turn, "files", _] if _is_number(turn):
-            return int(turn)
-        case _:
-            return None
-
-
 def _number_of(payload: Payload) -> int:
-    number = payload.file.rpartition("/")[2].split(".")[0]
-    return int(number) if _is_number(number) else 0
-
-
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) < 10
+    return snapshot_number(payload.file.rpartition("/")[2]) or 0

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from sessions import clock
 from sessions.errors import RequestError
+from sessions.rewind.counting import LineCounter
 from sessions.rewind.net import net
 from sessions.rewind.payloads import Payloads
 from sessions.rewind.plan import Checkpoint, Gap, Mark, Status, TouchedFile
@@ -43,6 +44,7 @@ def checkpoints(
         if touch.turn is not None and touch.turn not in timeline.summaries:
             unsummarised.setdefault(touch.turn, []).append(touch)
     snapshots = [snapshot.offset for snapshot in outline.snapshots]
+    counter = LineCounter()
     listed: list[Checkpoint] = []
     for place, prompt in enumerate(outline.prompts):
         last = place + 1 == len(outline.prompts)
@@ -59,7 +61,7 @@ def checkpoints(
             marks=tuple(marks.get(turn.turn, ())) if turn else (),
         )
         if turn is not None:
-            summary = timeline.summaries.get(turn.turn) or net(unsummarised.get(turn.turn, ()), payloads)
+            summary = timeline.summaries.get(turn.turn) or net(unsummarised.get(turn.turn, ()), payloads, counter)
             checkpoint = _with_files(checkpoint, summary, shown)
         foreign = outline.snapshots[bisect_left(snapshots, prompt.offset) : bisect_left(snapshots, end)]
         listed.append(_with_foreign(checkpoint, foreign, identify, shown))

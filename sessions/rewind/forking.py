@@ -14,6 +14,7 @@ from pathlib import Path
 from sessions import files
 from sessions.rewind.carried import OWN_TURN, Carried, Moved
 from sessions.rewind.log import CaptureLog
+from sessions.rewind.numbers import turn_in
 from sessions.rewind.payloads import Payloads
 
 _CANNOT_LINK = frozenset({errno.EMLINK, errno.EXDEV, errno.EPERM, errno.ENOTSUP, errno.ENOSYS})
@@ -30,7 +31,7 @@ def carry(came: Carried, *, parent: Path, fork: Path, root: Path) -> None:
     Raises:
         OSError: Not all could be written; a part lies there.
     """
-    turns = sorted({int(each.target.split("/")[1]) for each in came.moved})
+    turns = sorted({turn for each in came.moved if (turn := turn_in(each.target)) is not None})
     turns = [turn for turn in turns if turn == OWN_TURN or (parent / f"turn-{turn}.json").exists()]  # else pruned
     for turn in turns:
         _open_turn(turn, parent, fork, root)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Sequence
+from pathlib import Path
 
 from sessions import files
 from sessions.rewind.examining import identity_from
+from sessions.rewind.numbers import snapshot_number
 from sessions.rewind.payloads import Payloads
 from sessions.rewind.recorded import Touch, TurnRecord
 from sessions.rewind.states import Absent, Content, Image, OverLimit, Unreadable, same
@@ -26,13 +28,12 @@ class Keeper:
         self._payloads = payloads
         self._worktree = worktree
         self._limit_bytes = limit_bytes
-        self._last_number: int | None = None
+        self._taken: dict[int, int] = {}  # by turn: numbers up to here are given out
         self._learned = False
 
     def begin(self, timeline: Timeline) -> None:
-        """Take note that the lock was taken: other writers may have numbered payloads meanwhile."""
-        self._last_number = None
-        if not self._learned:  # the snapshots of earlier openings, so that equal content is kept once
+        """Learn of the snapshots of earlier openings, so that equal content is kept once."""
+        if not self._learned:
             self._learned = True
             for touch in timeline.touches:
                 self._payloads.remember(touch.before)
@@ -67,7 +68,14 @@ class Keeper:
         files.sync_directory(self._payloads.sidecar / "turns" / str(turn.turn) / "files")
 
     def after(self, timeline: Timeline, turn: TurnRecord, path: str) -> tuple[Image, Identity | None]:
-        """Keep what a path is behind an edit, without bytes where they cannot be stored; durable by ``sync_afters``."""
+        """Keep what a path is behind an edit, without bytes where they cannot be stored; durable by ``sync_afters``.
+
+        A file of another size than before is read once, digested while it is copied; else it is read first to see
+        whether there is anything to copy.
+        """
+        changed = self._keep_changed(timeline, turn, path)
+        if changed is not None:
+            return changed
         state, identity = self._worktree.examine(path)
         if isinstance(state, Unreadable) and self._worktree.is_below_a_file(path):
             state = Absent()
@@ -118,29 +126,59 @@ class Keeper:
             except ReadFailedError as error:
                 return Image(Unreadable(error.strerror or str(error)))
 
+    def _keep_changed(self, timeline: Timeline, turn: TurnRecord, path: str) -> tuple[Image, Identity] | None:
+        """Keep a file whose size says that its content is none the turn kept of it; None where it does not say so.
+
+        The identity is of the moment before it is read: it speaks for nothing that was written meanwhile.
+        """
+        touch = timeline.touch_in(turn.turn, path)
+        found, identity = self._worktree.examine(path, limit_bytes=-1)
+        if touch is None or identity is None or not isinstance(found, OverLimit) or found.size > self._limit_bytes:
+            return None
+        kept = [image.state for image in (touch.before, touch.after, touch.earlier) if image is not None]
+        if any(isinstance(state, Content) and state.size == found.size for state in kept):
+            return None
+        try:
+            image = self._keep_new(touch, turn, path)
+        except OSError:
+            return None
+        return (image, identity) if isinstance(image.state, Content) else None
+
     def _keep_after(self, timeline: Timeline, turn: TurnRecord, path: str, image: Image) -> Image:
         touch = timeline.touch_in(turn.turn, path)
         assert touch is not None
         for kept in (touch.before, touch.after, touch.earlier):
             if kept is not None and kept.payload is not None and same(kept.state, image.state):
                 return Image(image.state, kept.payload)
-        number = _own_number(touch) or f"{self._new_number(turn):04d}"
         try:
-            return self._keep(turn, path, f"{number}.after", durable=False)
+            return self._keep_new(touch, turn, path)
         except OSError:
             return image
 
+    def _keep_new(self, touch: Touch, turn: TurnRecord, path: str) -> Image:
+        number = _own_number(touch) or f"{self._new_number(turn):04d}"
+        return self._keep(turn, path, f"{number}.after", durable=False)
+
     def _new_number(self, turn: TurnRecord) -> int:
-        """Return a payload number the turn has not used; the directory is asked once each time the log is locked."""
-        if self._last_number is None:
-            directory = self._payloads.sidecar / "turns" / str(turn.turn) / "files"
-            try:
-                taken = [name.split(".")[0] for name in os.listdir(directory)]
-            except FileNotFoundError:
-                taken = []
-            self._last_number = max((int(name) for name in taken if name.isdigit()), default=0)
-        self._last_number += 1
-        return self._last_number
+        """Return a payload number the turn has not used.
+
+        The directory is listed once for a turn. After that only the numbers behind the last known to be taken are
+        looked up, for other writers take some too; each is once.
+        """
+        directory = self._payloads.sidecar / "turns" / str(turn.turn) / "files"
+        taken = self._taken.get(turn.turn)
+        number = 1 + (_highest_number(directory) if taken is None else taken)
+        while any(os.path.lexists(directory / f"{number:04d}.{side}") for side in ("before", "after")):
+            number += 1
+        self._taken[turn.turn] = number - 1
+        return number
+
+
+def _highest_number(directory: Path) -> int:
+    try:
+        return max((snapshot_number(name) or 0 for name in os.listdir(directory)), default=0)
+    except FileNotFoundError:
+        return 0
 
 
 def _own_number(touch: Touch) -> str | None:

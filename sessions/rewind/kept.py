@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 
 from sessions.rewind.journal import Journal
@@ -18,34 +19,47 @@ class Kept:
         self._log = log
         self._journal = journal
         self._payloads = payloads
-        self._places: dict[str, list[Payload]] = {}
+        self._places: dict[str, deque[Payload]] = {}
+        self._as_of = -1
+
+    def look_again(self) -> None:
+        """Forget where bytes were missing: they may be there now, or could not be read for a moment."""
         self._as_of = -1
 
     def find(self, image: Image) -> Image | None:
         """Return the image with bytes that are there and are the recorded ones; None where there are none.
 
-        Where the recorded place lost them, every snapshot and undo record is asked for the same content.
+        Where the recorded place lost them, every snapshot and undo record is asked for the same content. A place that
+        lost them too is not asked again before ``look_again``, or before the timeline grew: however many images lost
+        the same content, each place is asked once.
         """
         if self._payloads.intact(image):
             return image
         if not isinstance(image.state, Content):
             return None
-        others = (Image(image.state, payload) for payload in self._known().get(image.state.sha256, ()))
-        return next((other for other in others if self._payloads.intact(other)), None)
+        places = self._known().get(image.state.sha256, deque())
+        while places:
+            other = Image(image.state, places[0])
+            if self._payloads.intact(other):
+                return other
+            places.popleft()
+        return None
 
     def was_pruned(self, image: Image) -> bool:
         """Tell whether an image lost its bytes because of the limits."""
         return is_pruned(self._log.read(), image.payload)
 
-    def _known(self) -> dict[str, list[Payload]]:
+    def _known(self) -> dict[str, deque[Payload]]:
         timeline = self._log.read()
         if self._as_of != timeline.next_seq:
-            self._places = {}
+            found: dict[str, dict[Payload, None]] = {}
             for image in self._images():
                 if isinstance(image.state, Content) and image.payload is not None:
-                    places = self._places.setdefault(image.state.sha256, [])
-                    if image.payload not in places:
-                        places.append(image.payload)
+                    found.setdefault(image.state.sha256, {})[image.payload] = None
+            self._places = {
+                digest: deque(place for place in places if not is_pruned(timeline, place))
+                for digest, places in found.items()
+            }
             self._as_of = timeline.next_seq
         return self._places
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import NamedTuple
 
@@ -58,17 +59,36 @@ def split_lines(content: bytes) -> list[bytes]:
     return [*lines, unended] if unended else lines
 
 
-def count_changes(before: bytes, after: bytes) -> tuple[int, int] | None:
+@dataclass(slots=True)
+class Allowance:
+    """What all who share it may still spend on matching: ``steps``, looks at a line; 0 once it did not suffice."""
+
+    steps: int
+
+
+def count_changes(before: bytes, after: bytes, *, allowance: Allowance | None = None) -> tuple[int, int] | None:
     """Count the lines a change inserts and deletes.
 
     Returns:
-        ``(insertions, deletions)``; None for binary content.
+        ``(insertions, deletions)``, the same whatever is allowed; None for binary content, and where the allowance does
+        not suffice.
     """
     if is_binary(before) or is_binary(after):
         return None
+    if allowance is not None and not _afford_lines(allowance, before, after):
+        return None
     old, new = split_lines(before), split_lines(after)
-    kept = sum(match.size for match in matches(old, new))
+    found = _matcher(old, new).run(allowance)
+    if found is None:
+        return None
+    kept = sum(match.size for match in found)
     return len(new) - kept, len(old) - kept
+
+
+def _afford_lines(allowance: Allowance, *texts: bytes) -> bool:
+    """Take what splitting the texts and comparing their lines once costs."""
+    allowance.steps = max(allowance.steps - sum(text.count(b"\n") + 1 for text in texts), 0)
+    return allowance.steps > 0
 
 
 def matches(old: Sequence[bytes], new: Sequence[bytes]) -> list[Match]:
@@ -76,8 +96,14 @@ def matches(old: Sequence[bytes], new: Sequence[bytes]) -> list[Match]:
 
     Matches do not touch: between one and the next, lines were deleted or inserted.
     """
+    found = _matcher(old, new).run()
+    assert found is not None
+    return found
+
+
+def _matcher(old: Sequence[bytes], new: Sequence[bytes]) -> _Matcher:
     numbers = {line: number for number, line in enumerate(dict.fromkeys(chain(old, new)))}
-    return _Matcher(*(list(map(numbers.__getitem__, side)) for side in (old, new))).run()
+    return _Matcher(*(list(map(numbers.__getitem__, side)) for side in (old, new)))
 
 
 class _Matcher:
@@ -87,14 +113,24 @@ class _Matcher:
         self._old = old
         self._new = new
         self._left = _STEPS + _STEPS_A_LINE * (len(old) + len(new))
+        self._floor = 0
 
-    def run(self) -> list[Match]:
+    def run(self, allowance: Allowance | None = None) -> list[Match] | None:
+        """Return the matches; None where they cost more than is allowed."""
+        begun = self._left
+        self._floor = max(begun - allowance.steps, 0) if allowance is not None else 0
+        found = self._run()
+        if allowance is not None:
+            allowance.steps = max(allowance.steps - (begun - self._left), 0)
+        return found if self._left >= self._floor or not self._floor else None
+
+    def _run(self) -> list[Match]:
         found: list[_Run] = []
         todo = [_Piece(0, len(self._old), 0, len(self._new))]
         while todo:
             piece = self._trim(todo.pop(), found)
             self._left -= piece.size
-            if piece.old == piece.old_end or piece.new == piece.new_end or self._left < 0:
+            if piece.old == piece.old_end or piece.new == piece.new_end or self._left < self._floor:
                 continue
             pairs, rest = self._shortest(piece)
             if rest is not None and (anchors := self._anchors(piece)):
@@ -135,7 +171,7 @@ class _Matcher:
         """Return the pairs a shortest script of edits leaves (Myers' greedy algorithm), and how far it came."""
         furthest = {1: 0}
         rounds: list[dict[int, int]] = []
-        least = self._left // 2
+        least = max(self._left // 2, self._floor)
         for edits in range(min(len(old) + len(new), _MOST_EDITS) + 1):
             rounds.append(furthest.copy())
             for diagonal in range(-edits, edits + 1, 2):

@@ -7,8 +7,8 @@ there are too many.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from sessions.rewind.changes import NetChange, Part
@@ -57,15 +57,24 @@ def _moved(old: NetChange, new: NetChange, similarity: int) -> NetChange:
 
 def _equal(deleted: Iterable[NetChange], created: Iterable[NetChange]) -> Iterator[_Pair]:
     """Yield the pairs of equal content; of several the one that kept its name."""
-    by_content: dict[str | None, list[NetChange]] = {}
+    equal: defaultdict[tuple[str | None, ...], deque[NetChange]] = defaultdict(deque)
     for change in deleted:
-        by_content.setdefault(_content(change.before), []).append(change)
+        content = _content(change.before)
+        equal[content, _name(change)].append(change)
+        equal[content,].append(change)
+    taken: set[str] = set()
     for new in created:
-        same = by_content.get(_content(new.after), [])
-        if same:
-            old = next((each for each in same if _name(each) == _name(new)), same[0])
-            same.remove(old)
+        content = _content(new.after)
+        old = _first_left(equal[content, _name(new)], taken) or _first_left(equal[content,], taken)
+        if old is not None:
+            taken.add(old.path)
             yield old, new, 100
+
+
+def _first_left(waiting: deque[NetChange], taken: Container[str]) -> NetChange | None:
+    while waiting and waiting[0].path in taken:
+        waiting.popleft()
+    return waiting[0] if waiting else None
 
 
 def _content(state: FileState | None) -> str | None:

@@ -6,48 +6,41 @@ from collections.abc import Iterable
 from typing import cast
 
 from sessions.rewind.changes import Part, net_changes
-from sessions.rewind.lines import count_changes, is_binary
+from sessions.rewind.counting import LineCounter, Lines
 from sessions.rewind.payloads import Payloads
 from sessions.rewind.plan import Status, TouchedFile
 from sessions.rewind.recorded import Touch, TurnSummary
-from sessions.rewind.states import Absent, Content, Image, Link
-
-_COUNTED_BYTES = 2 << 20
+from sessions.rewind.states import Image
 
 
-def net(touches: Iterable[Touch], payloads: Payloads) -> TurnSummary:
+def net(touches: Iterable[Touch], payloads: Payloads, counter: LineCounter | None = None) -> TurnSummary:
     """Return the files a turn changed, sorted by path, and how many lines it added and removed.
 
-    Of a file nobody recorded the end of the lines are unknown, and so are then those of all.
+    Of a file nobody recorded the end of the lines are unknown, and so are then those of all; the rest is not read.
+
+    Args:
+        counter: Shared by all turns of a list; without it the turn has one of its own.
     """
-    files: list[TouchedFile] = []
-    added: int | None = 0
-    removed: int | None = 0
-    for change in net_changes(list(touches), lambda _: True, guesses={}):
-        files.append(TouchedFile(change.path, cast("Status", change.status)))
-        for part in change.parts:
-            counts = _counts(part, payloads)
-            if counts is None:
-                added = removed = None
-            elif added is not None and removed is not None:
-                added, removed = added + counts[0], removed + counts[1]
-    return TurnSummary(tuple(files), added, removed)
+    changes = net_changes(list(touches), lambda _: True, guesses={})
+    files = tuple(TouchedFile(change.path, cast("Status", change.status)) for change in changes)
+    total = Lines(0, 0)
+    counter = counter or LineCounter()
+    for part in (part for change in changes for part in change.parts):
+        counts = _counts(part, payloads, counter)
+        if counts is None:
+            return TurnSummary(files, None, None)
+        total = Lines(total.insertions + counts.insertions, total.deletions + counts.deletions)
+    return TurnSummary(files, total.insertions, total.deletions)
 
 
-def _counts(part: Part, payloads: Payloads) -> tuple[int, int] | None:
-    before, after = _text(part.before, payloads), _text(part.after, payloads)
-    if before is None or after is None:
+def _counts(part: Part, payloads: Payloads, counter: LineCounter) -> Lines | None:
+    after = part.after
+    if after is None:
         return None
-    return (0, 0) if is_binary(before) or is_binary(after) else count_changes(before, after)
+    return counter.count(
+        part.before.state, after.state, lambda: _text(part.before, payloads), lambda: _text(after, payloads)
+    )
 
 
-def _text(image: Image | None, payloads: Payloads) -> bytes | None:
-    if image is None:
-        return None
-    match image.state:
-        case Absent() | Link():
-            return b""
-        case Content(size=size) if size <= _COUNTED_BYTES and payloads.exists(image):
-            return b"".join(payloads.chunks(image))
-        case _:
-            return None
+def _text(image: Image, payloads: Payloads) -> bytes | None:
+    return b"".join(payloads.chunks(image)) if payloads.exists(image) else None

@@ -6,10 +6,10 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from sessions.rewind.counting import MOST_FILES, LineCounter
 from sessions.rewind.examining import identity_from
 from sessions.rewind.judge import Change, Judgement, judge
 from sessions.rewind.kept import Kept
-from sessions.rewind.lines import count_changes
 from sessions.rewind.mounts import mount_points
 from sessions.rewind.needs import Need, above_and_itself, known_content
 from sessions.rewind.payloads import Payloads
@@ -19,8 +19,6 @@ from sessions.rewind.several_names import settle_names
 from sessions.rewind.states import Absent, Content, Directory, FileState, Image, Unreadable, same
 from sessions.rewind.worktree import OutsideError, Worktree
 
-_COUNTED_FILES = 200
-_COUNTED_BYTES = 1 << 20
 _NEW_DIRECTORY_MODE = 0o755
 
 
@@ -66,6 +64,7 @@ class Planner:
         Args:
             needs: Sorted by path.
         """
+        self._kept.look_again()
         judged: dict[str, Judgement] = {}
         becoming_directories: set[str] = set()
         for need in needs:
@@ -77,9 +76,9 @@ class Planner:
         mounts = mount_points() if any(each.change for each in judged.values()) else frozenset()
         settle_names(judged, {need.path: need for need in needs}, self._worktree, mounts)
         removed = self._settle_directories(judged, plan, mounts)
+        counter = LineCounter() if len(judged) <= MOST_FILES else None
         for path, judgement in judged.items():
-            counted = len(judged) <= _COUNTED_FILES
-            plan.verdicts.append(self._count(judgement) if counted else judgement.verdict)
+            plan.verdicts.append(self._count(judgement, counter) if counter is not None else judgement.verdict)
             _note_trouble(judgement, plan, refuse=policies.of(path) == "refuse")
             if judgement.change is not None and path not in removed:
                 plan.changes.append(judgement.change)
@@ -180,32 +179,27 @@ class Planner:
 
     # -- lines -----------------------------------------------------------------------------------------------------
 
-    def _count(self, judgement: Judgement) -> FileVerdict:
+    def _count(self, judgement: Judgement, counter: LineCounter) -> FileVerdict:
         change = judgement.change
         if change is None:
             return judgement.verdict
-        before, after = self._text_on_disk(change), self._text_kept(change.after)
-        counts = None if before is None or after is None else count_changes(before, after)
-        if counts is None:
+        before, after = change.before, change.after
+        counts = counter.count(
+            before.state, after.state, lambda: self._text_on_disk(change), lambda: self._text_kept(after)
+        )
+        if counts is None or counts.binary:
             return judgement.verdict
-        return replace(judgement.verdict, insertions=counts[0], deletions=counts[1])
+        return replace(judgement.verdict, insertions=counts.insertions, deletions=counts.deletions)
 
     def _text_on_disk(self, change: Change) -> bytes | None:
-        if not isinstance(change.before.state, Content):
-            return b""
-        if change.before.state.size > _COUNTED_BYTES:
-            return None
+        size = change.before.state.size if isinstance(change.before.state, Content) else 0
         try:
             with self._worktree.reading(change.path) as fd:
-                return os.read(fd, change.before.state.size)
+                return os.read(fd, size)
         except (OSError, OutsideError):
             return None
 
     def _text_kept(self, image: Image) -> bytes | None:
-        if not isinstance(image.state, Content):
-            return b""
-        if image.state.size > _COUNTED_BYTES:
-            return None
         try:
             return b"".join(self._payloads.chunks(image))
         except OSError:

@@ -23,9 +23,10 @@ from pathlib import Path
 from sessions.errors import SessionsError
 from sessions.rewind.journal import Journal
 from sessions.rewind.log import CaptureLog
+from sessions.rewind.numbers import turn_number
 from sessions.rewind.retention import Eviction, evict, freed, holdings_of
 from sessions.rewind.timeline import Timeline
-from sessions.rewind.usage import Usage, is_turn, names_in
+from sessions.rewind.usage import Usage, names_in
 from sessions.settings import UNLIMITED, Limits
 
 _MARKER = "turn-"
@@ -136,11 +137,7 @@ class Pruner:
         return Pruning(Eviction(), turns, records, freed([*dead, *(usage.records[name] for name in records)]))
 
     def _dead_turns(self, timeline: Timeline, usage: Usage) -> tuple[int, ...]:
-        marked = {
-            int(number)
-            for name in names_in(self._sidecar)
-            if is_turn(number := name.removeprefix(_MARKER).removesuffix(".json")) and name == f"{_MARKER}{number}.json"
-        }
+        marked = {turn for name in names_in(self._sidecar) if (turn := _marked_by(name)) is not None}
         removed = {turn for step in timeline.steps for turn in timeline.removed_turns(step.rewind)}
         never_begun = usage.turns.keys() - marked - removed - timeline.turns.keys()
         return tuple(sorted(never_begun | ((usage.turns.keys() | marked) & timeline.pruned_turns)))
@@ -182,6 +179,12 @@ def _may_exceed(limits: Limits, timeline: Timeline, usage: Usage) -> bool:
         or 0 < limits.retain_rewinds < len(usage.records)
         or 0 < limits.retain_turns < len(timeline.turns)
     )
+
+
+def _marked_by(name: str) -> int | None:
+    """Return the turn whose marker has this name."""
+    turn = turn_number(name.removeprefix(_MARKER).removesuffix(".json"))
+    return turn if name == f"{_MARKER}{turn}.json" else None
 
 
 def _remove_empty(directory: Path) -> None:

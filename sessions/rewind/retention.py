@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from sessions.rewind.numbers import turn_in
 from sessions.rewind.recorded import Step
 from sessions.rewind.states import Payload
 from sessions.rewind.timeline import Timeline
@@ -145,10 +146,10 @@ def freed(directories: Iterable[Directory]) -> int:
 def is_pruned(timeline: Timeline, payload: Payload | None) -> bool:
     """Tell whether a payload went because of the limits."""
     match payload.file.split("/") if payload is not None else []:
-        case ["turns", number, *_] if number.isdigit():
-            return int(number) in timeline.pruned_turns
         case ["undo", record, *_]:
             return record in timeline.pruned_records
+        case ["turns", *_] if payload is not None:
+            return turn_in(payload.file) in timeline.pruned_turns
         case _:
             return False
 

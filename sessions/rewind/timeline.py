@@ -42,6 +42,7 @@ from sessions.rewind.recorded import MarkRecord, Order, Step, Touch, TurnRecord,
 from sessions.rewind.states import Image, image_from
 
 VERSION = 1
+_BLIND = ("turn", "before")  # folding these looks at no touch
 
 
 @dataclass(slots=True)
@@ -65,9 +66,13 @@ class Timeline:
     _stash: dict[str, _Removed] = field(default_factory=dict)
     _spans: dict[str, tuple[Order, int]] = field(default_factory=dict)
     _latest: dict[tuple[int, str], int] = field(default_factory=dict)
+    _in_order: bool = True
 
     def extend(self, records: Iterable[object]) -> None:
-        """Fold more records in, in log order; one that makes no sense is counted in ``damaged`` and skipped."""
+        """Fold more records in, in log order; one that makes no sense is counted in ``damaged`` and skipped.
+
+        Touches that name their place are put in order once for as many as follow one another.
+        """
         for record in records:
             try:
                 self._fold(cast("Mapping[str, object]", record))
@@ -75,6 +80,7 @@ class Timeline:
                 self.damaged += 1
                 if isinstance(record, Mapping):  # it is whole, so somebody was told of it
                     self.missing.append(self.next_seq - 1)
+        self._put_in_order()
 
     def turn_of(self, message_id: str) -> TurnRecord | None:
         """Return the live turn whose prompt has that id, also a detached one."""
@@ -154,6 +160,8 @@ class Timeline:
             "prune": self._prune,
         }
         if (fold := folds.get(record["kind"])) is not None:
+            if record["kind"] not in _BLIND:
+                self._put_in_order()
             fold(seq, record)
 
     def _begin_turn(self, seq: int, record: Mapping[str, object]) -> None:
@@ -169,9 +177,13 @@ class Timeline:
         touch = Touch(_order(record, seq), turn, path, image_from(record), None, _str(record["by"]))
         self._latest[turn, path] = len(self.touches)
         self.touches.append(touch)
-        if "order" in record:
+        self._in_order = self._in_order and "order" not in record
+
+    def _put_in_order(self) -> None:
+        if not self._in_order:
             self.touches.sort(key=lambda touch: touch.order)
             self._index()
+            self._in_order = True
 
     def _reopen(self, _seq: int, record: Mapping[str, object]) -> None:
         place = self._latest[_int(record["turn"]), _str(record["path"])]

@@ -8,6 +8,7 @@ from collections.abc import Hashable
 from pathlib import Path
 from typing import TypeVar
 
+from sessions.rewind.numbers import turn_number
 from sessions.rewind.retention import Directory, Inode, Stored, Tally
 
 Name = TypeVar("Name", bound=Hashable)
@@ -40,7 +41,8 @@ class Usage:
 
     def update(self) -> None:
         """Learn what came and went. Walks what is new and the newest turn; the rest was written once and for all."""
-        turns = {int(name): self._turns / name for name in _directories_in(self._turns) if is_turn(name)}
+        named = ((turn_number(name), self._turns / name) for name in _directories_in(self._turns))
+        turns = {turn: path for turn, path in named if turn is not None}
         if turns:
             self._forget(self.turns, max(turns))
         self._follow(self.turns, turns)
@@ -97,8 +99,3 @@ def names_in(directory: Path) -> list[str]:
         return sorted(os.listdir(directory))
     except (FileNotFoundError, NotADirectoryError):
         return []
-
-
-def is_turn(name: str) -> bool:
-    """Tell whether a directory is named as a turn's is: a number in the one way it is written."""
-    return name.isascii() and name.isdigit() and str(int(name)) == name

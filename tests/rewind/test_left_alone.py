@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from agent import contents, make, verdicts
 
+from sessions.rewind.payloads import Payloads
+
 
 def _times(project: Path) -> dict[str, tuple[int, int, int]]:
     found = {}
@@ -80,6 +82,23 @@ def test_a_lost_snapshot_names_the_file_and_the_rest_is_restored(agent, damage):
     assert contents(agent.project) == {"lost": b"lost v2", "kept": b"kept v1"}
     lost = str(agent.project / "lost")
     assert _times(agent.project)[lost] == before[lost]
+
+
+def test_many_lost_snapshots_of_one_content_ask_each_place_once_and_find_one_that_came_back(agent, monkeypatch):
+    names = [f"f{number}" for number in range(40)]
+    for name in names:
+        make(agent.project / name, "the same")
+    agent.turn("edit", {name: f"{name} v2" for name in names})
+    agent.reopen()
+    snapshots = list(agent.sidecar.glob("turns/1/files/*.before"))
+    for snapshot in snapshots:
+        snapshot.unlink()
+    asked, intact = [], Payloads.intact
+    monkeypatch.setattr(Payloads, "intact", lambda self, image: asked.append(image) or intact(self, image))
+    assert set(verdicts(agent.session.plan_rewind(1)).values()) == {("skip", "lost")}
+    assert len(names) < len(asked) <= 3 * len(names)
+    make(snapshots[7], "the same")
+    assert set(verdicts(agent.session.plan_rewind(1)).values()) == {("restore", None)}
 
 
 def test_a_lost_snapshot_of_a_file_that_is_as_it_was_is_no_loss(agent):

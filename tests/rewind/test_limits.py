@@ -10,6 +10,7 @@ from limited import KIB, content, kept_bytes, limit, on_disk, records_kept, rewo
 from worst_moments import failing
 
 from sessions import NothingToUndoError
+from sessions.rewind.payloads import Payloads
 from sessions.rewind.usage import Usage
 from sessions.settings import UNLIMITED, Limits, Settings, load
 
@@ -76,6 +77,20 @@ def test_a_snapshot_that_was_removed_comes_back_from_equal_content_kept_elsewher
     assert verdicts(agent.session.plan_rewind(1)) == {"f": ("restore", None), "copy": ("restore", None)}
     agent.session.rewind(1)
     assert contents(agent.project) == {"f": b"the same", "copy": b"the same"}
+
+
+def test_however_many_files_lost_the_same_content_each_place_is_asked_for_it_a_few_times(limited, monkeypatch):
+    agent = limited(retain_turns=1)
+    names = [f"f{number}" for number in range(40)]
+    for name in names:
+        make(agent.project / name, "the same")
+    agent.turn("one", {name: f"{name} v1" for name in names})
+    agent.turn("two", {"other": "v1"})
+    asked, intact = [], Payloads.intact
+    monkeypatch.setattr(Payloads, "intact", lambda self, image: asked.append(image) or intact(self, image))
+    plan = agent.session.plan_rewind(1)
+    assert {verdict for path, verdict in verdicts(plan).items() if path in names} == {("skip", "lost")}
+    assert 0 < len(asked) <= 3 * len(names)
 
 
 def test_the_current_turn_is_never_pruned_however_big(limited):

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from agent import make
 
-from sessions.rewind import planning
+from sessions.rewind import counting
 
 _LISTENERS: list[list[str]] = []
 
@@ -39,7 +39,7 @@ def opened(prefix: str) -> Iterator[list[str]]:
 @pytest.fixture
 def settled(agent):
     """The agent edited more files than lines are counted of, and the turn ended more than a second after."""
-    agent.names = [f"file-{number:03d}" for number in range(planning._COUNTED_FILES + 20)]
+    agent.names = [f"file-{number:03d}" for number in range(counting.MOST_FILES + 20)]
     for name in agent.names:
         make(agent.project / name, f"{name} v1")
     with agent.session.begin_turn("edit") as turn:
@@ -67,7 +67,23 @@ def test_planning_reads_exactly_the_files_somebody_touched_since(settled):
     assert [conflict.path for conflict in plan.conflicts] == [settled.names[7]]
 
 
-def test_an_edit_reads_a_file_once_before_and_twice_after(agent):
+def test_a_file_that_changed_its_size_is_read_once_after_an_edit(agent):
+    make(agent.project / "edited.txt", "v1")
+    with agent.session.begin_turn("edit") as turn:
+        for content in ("longer", "longer still"):
+            edit = turn.edit("edited.txt")
+            make(agent.project / "edited.txt", content)
+            with opened("edited.txt") as after:
+                edit.__exit__(None, None, None)
+            assert after == ["edited.txt"]
+    assert [(file.action, file.reason) for file in agent.session.plan_rewind(1).files] == [("restore", None)]
+    agent.session.rewind(1)
+    assert (agent.project / "edited.txt").read_text() == "v1"
+    agent.session.undo_rewind()
+    assert (agent.project / "edited.txt").read_text() == "longer still"
+
+
+def test_an_edit_reads_a_file_of_its_old_size_once_before_and_twice_after(agent):
     make(agent.project / "edited.txt", "v1")
     with agent.session.begin_turn("edit") as turn:
         with opened("edited.txt") as before:
