@@ -19,7 +19,7 @@ _DRIVE = re.compile("[A-Za-z]:")
 def default_root() -> Path:
     """Return the directory all sessions live under: ``$SESSIONS_HOME``, else the platform's user data directory."""
     if given := os.environ.get("SESSIONS_HOME"):
-        return Path(given).expanduser()
+        return Path(given).expanduser().absolute()
     from platformdirs import user_data_path  # noqa: PLC0415 - `import sessions` does not pay for it
 
     return user_data_path("sessions", appauthor=False)

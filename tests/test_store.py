@@ -321,3 +321,22 @@ def test_threads_that_open_and_close_one_session_never_wait_for_each_other_for_g
     assert trouble == []
     with store.open(session.id) as opened:
         assert len(opened.history()) == 161
+
+
+def test_a_root_given_relative_stays_where_it_is_when_the_process_moves(tmp_path, project, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    store = SessionStore(root="here")
+    with store.create(project) as session:
+        session.append(user_message("hello"))
+        (tmp_path / "elsewhere").mkdir()
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        session.append(assistant_message("done"))
+    assert [row.path for row in store.list(project)] == [session.path]
+    assert session.path.is_relative_to(tmp_path / "here")
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_a_root_the_environment_gives_relative_is_made_absolute_at_once(tmp_path, project, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SESSIONS_HOME", "here")
+    assert SessionStore().root == tmp_path / "here"

@@ -189,11 +189,6 @@ def gap_line(gap: Gap) -> Line:
     return (("", f"  {_GAPS.get(gap.kind) or visible(gap.kind, keep='')}" + (f": {named}" if named else "")),)
 
 
-def nothing_to_do(plan: Plan) -> bool:
-    """Tell whether executing ``plan`` would change neither conversation nor files nor tasks."""
-    return not (plan.removed_messages or plan.changes_files or plan.tasks)
-
-
 def _partly(report: Report) -> str:
     kept = [file for file in report.files if _is_kept(file)]
     others = [file for file in report.files if file.action == "skip" and file.reason is not None and file not in kept]
