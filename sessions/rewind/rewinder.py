@@ -70,7 +70,7 @@ class Forks(Protocol):
         """Give the fork of a rewind once more, likewise."""
 
     def remove(self, fork: Offshoot) -> str | None:
-        """Remove a fork in which nobody went on; say in a sentence why it stays, if it does."""
+        """Remove a fork in which nobody went on; say in a sentence that it went, or why it stays; None if it was gone."""
 
 
 class Rewinder:

@@ -217,7 +217,7 @@ class Undoer:
                 goes_on, fork = stack.enter_context(forks.again(reversal.step))
                 draft = replace(draft, fork=fork)
             outcome = engine.run(draft, splice)
-        stays = forks.remove(reversal.record.fork) if forked and reversal.record.fork is not None else None
+        became = forks.remove(reversal.record.fork) if forked and reversal.record.fork is not None else None
         left = {self._shown(path) for path in outcome.left}
         return Report(
             rewind_id=outcome.record.rewind,
@@ -231,7 +231,7 @@ class Undoer:
             partial=plan.partial or bool(left),
             notes=(
                 *(f"{path} was edited meanwhile and left alone" for path in sorted(left)),
-                *((stays,) if stays is not None else ()),
+                *((became,) if became is not None else ()),
             ),
         )
 
