@@ -137,12 +137,12 @@ class Session:
         Args:
             turn: Only the edits of this prompt's turn: what ``plan_rewind`` takes, also the id of a removed prompt.
             run: Only those of the turns begun with this ``run_id``.
-            since: All since this prompt was typed; what a rewind of the code took back since is not among them. This is
+            since: All since this prompt was typed, or this mark was made; what a rewind of the code took back since is not among them. This is
                 the default, from the first prompt on.
 
         Raises:
-            RequestError: More than one of them is given.
-            NotFoundError: There is no such prompt, or no such run.
+            RequestError: More than one of them is given, or a mark as ``turn``.
+            NotFoundError: There is no such prompt, or no such run; the message says which runs there are.
         """
         with self._guard:
             open_turn = self._turn.message_id if self._turn is not None else None

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @options.reference
 @click.option("--turn", metavar="CHECKPOINT", help="Only what this prompt led to: its index, message id, or beginning.")
 @click.option("--run", metavar="RUN", help="Only what this run of the agent did.")
-@click.option("--since", metavar="CHECKPOINT", help="All since this prompt was typed.")
+@click.option("--since", metavar="CHECKPOINT", help="All since this prompt was typed, or since a mark, TURN:MARK.")
 @click.option("--stat", is_flag=True, help="How many lines changed in which file.")
 @click.option("--no-pager", is_flag=True, help="Print long output, too, as it is.")
 @options.as_json

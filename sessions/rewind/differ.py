@@ -103,7 +103,7 @@ class Differ:
             open_turn: The message id of the turn the host has open: what it edited is shown as it is now.
 
         Raises:
-            RequestError: More than one thing is selected.
+            RequestError: More than one thing is selected, or the turn of a mark.
             NotFoundError: There is no such prompt or run.
         """
         timeline = self._log.read()
@@ -136,6 +136,8 @@ class Differ:
         if not given:
             return _Chosen()
         target = resolve(given[0], self._prompts(), timeline, "code")
+        if target.mark is not None and selection.turn is not None:
+            raise RequestError("a mark has no turn of its own: ask for its turn, or for all since the mark")
         offset = target.prompt.offset if target.prompt is not None else 0
         return _Chosen(frozenset({target.id}) if selection.turn is not None else None, target.order, offset)
 

@@ -145,6 +145,20 @@ def test_two_selections_at_once_are_an_error(agent, asked):
         agent.session.diff(**asked)
 
 
+def test_since_a_mark_is_what_came_behind_it_and_a_mark_has_no_turn_of_its_own(agent):
+    agent.turn("begin", {"f": "1\n"})
+    with agent.session.begin_turn("go on") as turn:
+        with turn.edit("f"):
+            make(agent.project / "f", "1\n2\n")
+        mark = turn.mark("half")
+        with turn.edit("f"):
+            make(agent.project / "f", "1\n2\n3\n")
+    for since in (mark, "2:half"):
+        assert marked(only(agent.session.diff(since=since)), "+") == ["3"]
+        with pytest.raises(RequestError, match="a mark has no turn of its own"):
+            agent.session.diff(turn=since)
+
+
 def test_gaps_come_with_the_turns_that_have_them(agent):
     agent.turn("one", {"f": "1\n"})
     with agent.session.begin_turn("two", "r") as turn:
