@@ -84,7 +84,7 @@ class Offspring(Generic[S]):
             yield staged
 
     def remove(self, fork: Offshoot) -> str | None:
-        """Remove a fork in which nobody went on; say in a sentence that it went, or why it stays; None if it was gone."""
+        """Remove a fork in which nobody went on; say in a sentence that it went or why it stays; None: it was gone."""
         transcript = self._offshoots.transcript(fork)
         if not transcript.exists():
             return None

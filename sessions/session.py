@@ -128,7 +128,14 @@ class Session:
             timeline = self._log.read()
             return checkpoints(outline, timeline, self._payloads, identify=self._worktree.identify, shown=self._shown)
 
-    def diff(self, *, turn: Reference | None = None, run: str | None = None, since: Reference | None = None) -> Diff:
+    def diff(
+        self,
+        *,
+        turn: Reference | None = None,
+        run: str | None = None,
+        since: Reference | None = None,
+        paths: Iterable[str] | None = None,
+    ) -> Diff:
         """Say what the agent did to files, net: from the state before its first edit to the one its last edit left.
 
         A file that ended as it began is not in it, nor is what somebody else did. The end is what was recorded, never
@@ -137,16 +144,20 @@ class Session:
         Args:
             turn: Only the edits of this prompt's turn: what ``plan_rewind`` takes, also the id of a removed prompt.
             run: Only those of the turns begun with this ``run_id``.
-            since: All since this prompt was typed, or this mark was made; what a rewind of the code took back since is not among them. This is
-                the default, from the first prompt on.
+            since: All since this prompt was typed, or this mark was made; what a rewind of the code took back since is
+                not among them. This is the default, from the first prompt on.
+            paths: Only these files, and what lies below a directory. A move is one where both its paths are among
+                them, else a creation or a deletion.
 
         Raises:
             RequestError: More than one of them is given, or a mark as ``turn``.
-            NotFoundError: There is no such prompt, or no such run; the message says which runs there are.
+            NotFoundError: There is no such prompt, or no such run (the message says which there are), or the agent
+                touched none of ``paths``.
         """
         with self._guard:
             open_turn = self._turn.message_id if self._turn is not None else None
-            return self._differ.diff(Selection(turn, run, since), open_turn=open_turn)
+            chosen = tuple(paths) if paths is not None else None
+            return self._differ.diff(Selection(turn, run, since, chosen), open_turn=open_turn)
 
     @property
     def findings(self) -> tuple[Finding, ...]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 @options.reference
 @click.option("--redo", is_flag=True, help="Repeat the rewind that was undone last.")
 @options.on_conflict("refuse", meaning="What to do where a turn came or a file changed since the rewind.")
-@options.files
+@options.files(only="Only this file; not the conversation")
 @options.add_dirs
 @options.dry_run
 @options.yes
@@ -40,7 +40,11 @@ def command(
     options.require_answer(yes=yes, dry_run=dry_run)
     with store.open(session_id, read_only=dry_run, add_dirs=add_dirs) as session:
         findings.warn(session)
-        plan = session.plan_undo(redo=redo, paths=files or None, on_conflict=on_conflict)
+        plan = session.plan_undo(
+            redo=redo,
+            paths=options.from_here(session, files),
+            on_conflict=options.policies_from_here(session, on_conflict),
+        )
         if dry_run:
             reporting.show_plan(plan, as_json=as_json, undo=not redo)
             return

@@ -15,12 +15,12 @@ from sessions.rewind.examining import identity_from
 from sessions.rewind.filediffs import Contents, FileDiffs
 from sessions.rewind.foreign import ForeignHistory
 from sessions.rewind.log import CaptureLog
-from sessions.rewind.needs import Places
+from sessions.rewind.needs import Places, is_within, unmatched
 from sessions.rewind.payloads import Payloads
 from sessions.rewind.plan import Gap
 from sessions.rewind.recorded import Order, Touch
 from sessions.rewind.states import Absent, Content, Image, Unreadable, same
-from sessions.rewind.targets import Reference, resolve
+from sessions.rewind.targets import Reference, resolve, which_runs
 from sessions.rewind.timeline import Timeline
 from sessions.rewind.worktree import Identity, Worktree
 from sessions.transcript import reader
@@ -31,11 +31,16 @@ _START: Order = (-1, 0, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which edits a diff is of: a turn's, a run's, or all since a prompt was typed; all there are where all is None."""
+    """Which edits a diff is of: a turn's, a run's, or all since a prompt was typed; all there are where all is None.
+
+    Attributes:
+        paths: Only edits of these files, and of what lies below them; None for all.
+    """
 
     turn: Reference | None = None
     run: str | None = None
     since: Reference | None = None
+    paths: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +109,7 @@ class Differ:
 
         Raises:
             RequestError: More than one thing is selected, or the turn of a mark.
-            NotFoundError: There is no such prompt or run.
+            NotFoundError: There is no such prompt or run, or the agent touched none of the files that are asked for.
         """
         timeline = self._log.read()
         chosen = self._choose(selection, timeline)
@@ -122,7 +127,16 @@ class Differ:
             return touch.turn in turns or touch.order in foreign.chosen
 
         changes = net_changes(touches, is_meant, guesses=foreign.guesses)
-        return Diff(FileDiffs(changes, contents, self._shown), self._gaps(timeline, chosen, turns))
+        gaps = _gaps(timeline, chosen, turns)
+        if selection.paths is not None:
+            wanted = {self._worktree.identify(path): None for path in selection.paths}
+            places = [[self._place(path) for path in gap.paths] for gap in gaps]
+            touched = [touch.path for touch in touches if is_meant(touch)]
+            unmatched([*touched, *(path for each in places for path in each)], list(wanted), self._shown)
+            changes = [change for change in changes if is_within(change.path, wanted.keys())]
+            named = [any(is_within(path, wanted.keys()) for path in each) for each in places]
+            gaps = [gap for gap, is_named in zip(gaps, named, strict=True) if is_named]
+        return Diff(FileDiffs(changes, contents, self._shown), tuple(map(self._readable, gaps)))
 
     def _choose(self, selection: Selection, timeline: Timeline) -> _Chosen:
         given = [each for each in (selection.turn, selection.run, selection.since) if each is not None]
@@ -131,7 +145,7 @@ class Differ:
         if selection.run is not None:
             found = frozenset(turn.message_id for turn in timeline.turns.values() if turn.run_id == selection.run)
             if not found:
-                raise NotFoundError("run", selection.run)
+                raise NotFoundError("run", selection.run, hint=which_runs(timeline))
             return _Chosen(found)
         if not given:
             return _Chosen()
@@ -175,12 +189,19 @@ class Differ:
                 live[state.sha256] = path
         return now, replace(self._contents, live=live)
 
-    def _gaps(self, timeline: Timeline, chosen: _Chosen, turns: frozenset[int] | None) -> tuple[Gap, ...]:
-        return tuple(
-            replace(gap, paths=tuple(map(self._shown, gap.paths)))
-            for seq, turn, gap in timeline.gaps
-            if (seq >= chosen.since[0] if turns is None else turn in turns)
-        )
+    def _place(self, path: str) -> str:
+        """Return the identity of a path a gap names; a host may say anything."""
+        try:
+            return self._worktree.identify(path)
+        except RequestError:
+            return path
+
+    def _readable(self, gap: Gap) -> Gap:
+        return replace(gap, paths=tuple(map(self._shown, gap.paths)))
+
+
+def _gaps(timeline: Timeline, chosen: _Chosen, turns: frozenset[int] | None) -> list[Gap]:
+    return [gap for seq, turn, gap in timeline.gaps if (seq >= chosen.since[0] if turns is None else turn in turns)]
 
 
 def _turns(timeline: Timeline, chosen: _Chosen) -> frozenset[int] | None:
