@@ -80,6 +80,11 @@ def relative(moment: datetime | None, now: datetime) -> str:
     return exactly(moment)[:10]
 
 
+def run_label(run: str) -> str:
+    """Return how a run is named in front of its turns."""
+    return f"▸ run {visible(run, keep='')}"
+
+
 def ago(moment: datetime | None, now: datetime) -> str:
     """Return :func:`relative` as a phrase: ``5m ago``."""
     age = relative(moment, now)
@@ -315,6 +320,8 @@ def _rank(file: FileVerdict) -> int:
 
 def _why(file: FileVerdict, conflict: Conflict | None, tense: _Tense) -> str:
     note = visible(file.note, keep="")
+    if file.reason is None and file.action == "unchanged" and note:
+        return note
     if file.reason is None:
         return "; ".join(filter(None, (tense.why(file.action), note)))
     if file.reason == "conflict":

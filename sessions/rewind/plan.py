@@ -86,6 +86,7 @@ class Checkpoint:
         compacted: Whether a compaction lies between this prompt and the next.
         gaps: What the turn did that was not captured.
         marks: Named points inside the turn.
+        run_id: The run of the agent it belongs to; None where nothing said so.
     """
 
     id: str
@@ -99,6 +100,7 @@ class Checkpoint:
     compacted: bool = False
     gaps: tuple[Gap, ...] = ()
     marks: tuple[Mark, ...] = ()
+    run_id: str | None = None
 
     @property
     def mark_names(self) -> tuple[str, ...]:

@@ -317,6 +317,20 @@ def test_a_mark_is_listed_as_it_can_be_given_and_keeps_the_prompt(cli: Cli, labe
     assert not (labelled.project / "second.txt").exists()
 
 
+def test_a_run_is_named_in_front_of_its_turns(cli: Cli, labelled: Any) -> None:
+    with SessionStore(labelled.root).open(labelled.id) as session:
+        for run in ("nightly", None, "ni\x1bghtly"):
+            session.begin_turn("Go on", run_id=run).end()
+    lines = [line.strip() for line in cli("checkpoints", labelled.id).out.splitlines()]
+    named = [(place, line) for place, line in enumerate(lines) if line.startswith("▸")]
+    assert [line for _, line in named] == ["▸ run nightly", r"▸ run ni\x1bghtly"]
+    assert lines[named[0][0] + 1].startswith("4  ")
+    assert lines[named[1][0] + 1].startswith("7  ")
+    runs = [each["run_id"] for each in cli("checkpoints", labelled.id, "--json").json]
+    assert runs == [None, None, None, "nightly", "nightly", None, "ni\x1bghtly"]
+    assert "the runs 'nightly'" in cli("diff", labelled.id, "--run", "nope").err
+
+
 def test_a_run_is_taken_back_alone(cli: Cli, labelled: Any) -> None:
     before = labelled.path.read_bytes()
     done = cli("rewind", labelled.id, "--run", "nightly", "--yes")
