@@ -158,7 +158,9 @@ def report_lines(
     report: Report, did: str = "rewound", *, with_gaps: bool = True, cells: int | None = None
 ) -> list[Line]:
     """Return what was done: ``did`` (``rewound``, ``undone``, ``redone``), each file, gaps, tasks, notes."""
-    gone = {"rewrite": "removed", "hide": "hidden", "fork": "left out of the fork"}[report.history]
+    gone = {"rewrite": "removed", "hide": "hidden", "fork": "left out of the fork"}[
+        "rewrite" if did == "undone" else report.history
+    ]
     messages = f": {count(report.removed_messages, 'message')} {gone}" if report.removed_messages else ""
     head: list[Line] = [(("strong", f"{did}{messages}{_partly(report)}"),), *_counts(report.files)]
     return [

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, Protocol
 
+from sessions import clock
+
 Scope = Literal["both", "conversation", "code"]
 History = Literal["rewrite", "fork", "hide"]
 OnConflict = Literal["overwrite", "keep", "refuse"]
@@ -141,8 +143,16 @@ class FileVerdict:
     note: str = ""
 
     def to_json(self) -> dict[str, object]:
-        """Return ``{"path", "action", "reason", "by"}``."""
-        return {"path": self.path, "action": self.action, "reason": self.reason, "by": self.by}
+        """Return ``{"path", "action", "reason", "by", "insertions", "deletions", "note"}``."""
+        return {
+            "path": self.path,
+            "action": self.action,
+            "reason": self.reason,
+            "by": self.by,
+            "insertions": self.insertions,
+            "deletions": self.deletions,
+            "note": self.note,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +184,7 @@ class Plan:
         conflicts: The files among them that somebody else changed.
         gaps: What the removed turns did that cannot be taken back.
         tasks: Labels of background tasks that would be cancelled.
+        of: Of an undo or a redo: the rewind it concerns.
         refused: Why it would be refused as it stands, in a sentence; None where it can be carried out.
         basis: What the plan was made from; compared before anything is changed. Opaque.
     """
@@ -195,6 +206,7 @@ class Plan:
     mark: str | None = None
     run: str | None = None
     exceptions: tuple[tuple[str, OnConflict], ...] = ()
+    of: RewindRecord | None = None
     refused: str | None = None
     basis: object = field(default=None, repr=False, compare=False)
 
@@ -231,7 +243,10 @@ class Report:
         session: The session to go on with (a ``Session``; its id in JSON). With ``history="fork"`` it is a new one,
             open for writing beside the one that was rewound: close both.
         notes: Sentences for people: a command to go on with, a file left alone by recovery.
+        scope: What went back.
         history: What became of the removed messages.
+        run: The run that was taken back; None where all since a place was.
+        mark: The mark that was gone back to; None for a prompt.
 
     The other attributes are those of the plan, as they came true.
     """
@@ -248,6 +263,9 @@ class Report:
     partial: bool = False
     notes: tuple[str, ...] = ()
     history: History = "rewrite"
+    scope: Scope = "both"
+    run: str | None = None
+    mark: str | None = None
 
     def to_json(self) -> dict[str, object]:
         """Return ``{"rewind_id", "session", "removed_messages", "files", "conflicts", "cancelled", "gaps", …}``."""
@@ -270,6 +288,11 @@ def _shape(
         "prompt": said.prompt,
         "partial": said.partial,
         "dry_run": dry_run,
+        "scope": said.scope,
+        "history": said.history,
+        "run": said.run,
+        "mark": said.mark,
+        "notes": list(said.notes) if isinstance(said, Report) else [],
     }
 
 
@@ -277,8 +300,14 @@ def _shape(
 class RewindRecord:
     """One entry of the undo stack: ``done`` can be undone, ``undone`` redone until a new turn or rewind.
 
-    ``to`` is the message id of the prompt gone back to; ``run`` the run that was taken back, if it was one.
+    ``to`` is the message id of the prompt gone back to, or of the mark's turn; ``run`` the run that was taken back, if
+    it was one. With history ``fork`` the scope is ``code``: this session's conversation stayed.
     What it would take to undo or redo one that is ``pruned`` was removed by the limits.
+
+    Attributes:
+        history: What became of the removed part of the conversation.
+        mark: The name of the mark gone back to; None for a prompt, and for a mark whose turn is removed.
+        prompt: What the prompt gone back to says. Only ``Plan.of`` has it, where somebody still knows it.
     """
 
     id: str
@@ -287,3 +316,19 @@ class RewindRecord:
     timestamp: datetime | None
     state: RewindState
     run: str | None = None
+    history: History = "rewrite"
+    mark: str | None = None
+    prompt: str = ""
+
+    def to_json(self) -> dict[str, object]:
+        """Return ``{"id", "timestamp", "scope", "to", "state", "run", "mark", "history"}``."""
+        return {
+            "id": self.id,
+            "timestamp": clock.timestamp(self.timestamp) if self.timestamp is not None else None,
+            "scope": self.scope,
+            "to": self.to,
+            "state": self.state,
+            "run": self.run,
+            "mark": self.mark,
+            "history": self.history,
+        }

@@ -170,6 +170,11 @@ class Rewinder:
         """Return what returns to the input box; nothing for a mark, whose prompt stays."""
         return "" if target.prompt is None or target.mark is not None else reader.read_prompt(self._path, target.prompt)
 
+    def prompt_of(self, message_id: str) -> str | None:
+        """Return the prompt with that message id; None where the conversation has it no more."""
+        found = next((each for each in self.outline(deep=False).prompts if each.id == message_id), None)
+        return reader.read_prompt(self._path, found) if found is not None else None
+
     # -- files -----------------------------------------------------------------------------------------------------
 
     def _files(
@@ -340,6 +345,9 @@ class Rewinder:
             partial=any(file.action == "skip" and file.reason is not None for file in files),
             notes=tuple(notes),
             history=plan.history,
+            scope=plan.scope,
+            run=plan.run,
+            mark=plan.mark,
         )
 
 
