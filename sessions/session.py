@@ -80,8 +80,7 @@ class Session:
         self._holding = threading.Lock()
         self._holders = 1
         self._notes: list[Finding] = []
-        if settings.damage is not None:
-            self._notes.append(Finding("settings", settings.damage, "the defaults are used"))
+        self._notes += [Finding("settings", what, so) for what, so in settings.troubles()]
         parts = assemble(place, settings, read_only=read_only)
         self._ownership = parts.ownership
         self._writer = parts.writer

@@ -8,7 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from sessions import AmbiguousError, NotFoundError, RequestError, SessionStore, assistant_message, user_message
+from sessions import (
+    AmbiguousError,
+    NotFoundError,
+    RequestError,
+    SessionStore,
+    assistant_message,
+    settings,
+    user_message,
+)
 
 
 def _session(store, project, prompt="hello", title=None):
@@ -282,14 +290,37 @@ def test_the_root_comes_from_the_environment(monkeypatch, tmp_path, project):
     assert Path(tmp_path / "home") in session.path.parents
 
 
-@pytest.mark.parametrize("settings", ["[checkpoints", "checkpoints = 3", "[checkpoints]\nmax_file_bytes = 'a'", "\0"])
-def test_damaged_settings_are_said_and_the_defaults_hold(store, project, settings):
+@pytest.mark.parametrize("said", ["[checkpoints", "checkpoints = 3", "[checkpoints]\nmax_file_bytes = 'a'", "\0"])
+def test_damaged_settings_are_said_and_the_default_size_holds(store, project, said):
     session = _session(store, project)
-    (store.root / "settings.toml").write_text(settings)
+    (store.root / "settings.toml").write_text(said)
     with store.open(session.id) as opened:
         assert [finding.kind for finding in opened.findings] == ["settings"]
         with opened.begin_turn("work") as turn, turn.edit("f") as edit:
             assert edit.gap is None
+
+
+def test_what_follows_from_damaged_settings_is_what_is_said(store, project):
+    session = _session(store, project)
+    (store.root / "settings.toml").write_text("[checkpoints]\nretain_turns = -1\nmax_file_bytes = 1\n")
+    with store.open(session.id) as opened:
+        [finding] = opened.findings
+    assert finding.where == "settings.toml: retain_turns is -1, not a number of turns"
+    assert finding.action == "until it is mended nothing is removed, and files over 32 MiB are not captured"
+
+
+def test_a_setting_there_is_not_is_said_and_the_others_count(store, project):
+    session = _session(store, project)
+    (store.root / "settings.toml").write_text("[checkpoints]\nretain_turn = 1\nmax_file_bytes = 3\nqqq = 'x'\n")
+    with store.open(session.id) as opened:
+        assert [(finding.where, finding.action) for finding in opened.findings] == [
+            ("settings.toml: [checkpoints] has no setting 'retain_turn'", "ignored; is retain_turns meant?"),
+            ("settings.toml: [checkpoints] has no setting 'qqq'", "ignored"),
+        ]
+        (project / "f").write_text("four")
+        with opened.begin_turn("work") as turn, turn.edit("f") as edit:
+            assert edit.gap is not None
+    assert settings.load(store.root).limits == settings.Limits()
 
 
 def test_settings_that_are_no_text_are_said(store, project):
