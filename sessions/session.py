@@ -398,9 +398,13 @@ class Session:
             kind = "redo" if redo else "undo"
             return self._undoer.plan(self._undoer.find(kind, rewind_id, on_conflict=on_conflict, paths=given))
 
-    def rewinds(self) -> list[RewindRecord]:
-        """Return the undo stack, oldest first."""
-        return self._undoer.rewinds()
+    def rewinds(self, *, prompts: bool = False) -> list[RewindRecord]:
+        """Return the undo stack, oldest first.
+
+        Args:
+            prompts: With what the prompts gone back to say, where that is still known: a file is read for each rewind.
+        """
+        return self._undoer.rewinds(prompts=prompts)
 
     def _reverse(
         self, kind: str, what: str | Plan | None, paths: Iterable[str] | None, on_conflict: OnConflicts

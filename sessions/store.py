@@ -91,7 +91,7 @@ class SessionStore:
     """
 
     def __init__(self, root: str | os.PathLike[str] | None = None) -> None:
-        self.root = Path(root).absolute() if root is not None else paths.default_root()
+        self.root = paths.absolute(root) if root is not None else paths.default_root()
         self._open = _Open()
 
     # -- making and opening ----------------------------------------------------------------------------------------

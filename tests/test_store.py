@@ -367,6 +367,15 @@ def test_a_root_given_relative_stays_where_it_is_when_the_process_moves(tmp_path
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
+def test_a_relative_root_is_shown_short_where_that_is_the_same_place(tmp_path, monkeypatch):
+    for name in ("real/sub", "project"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "project" / "link").symlink_to(tmp_path / "real" / "sub")
+    monkeypatch.chdir(tmp_path / "project")
+    assert str(SessionStore("../store").root) == str(tmp_path / "store")
+    assert SessionStore("link/../store").root.resolve() == tmp_path / "real" / "store"
+
+
 def test_a_root_the_environment_gives_relative_is_made_absolute_at_once(tmp_path, project, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SESSIONS_HOME", "here")

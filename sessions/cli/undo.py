@@ -74,11 +74,10 @@ def command(
 
 
 def _list(session: Session, *, as_json: bool) -> None:
-    newest_first = session.rewinds()[::-1]
+    newest_first = session.rewinds(prompts=True)[::-1]
     if as_json:
         output.structured([each.to_json() for each in newest_first])
         return
     if not newest_first:
         output.text("this session was never rewound", error_stream=True)
-    prompts = {each.id: each.prompt for each in session.checkpoints()} if newest_first else {}
-    output.lines(rewinds.stack_lines(newest_first, prompts, clock.now()))
+    output.lines(rewinds.stack_lines(newest_first, clock.now()))

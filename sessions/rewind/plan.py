@@ -307,7 +307,7 @@ class RewindRecord:
     Attributes:
         history: What became of the removed part of the conversation.
         mark: The name of the mark gone back to; None for a prompt, and for a mark whose turn is removed.
-        prompt: What the prompt gone back to says. Only ``Plan.of`` has it, where somebody still knows it.
+        prompt: What the prompt gone back to says, where that was asked for and is still known; else empty.
     """
 
     id: str
@@ -321,7 +321,7 @@ class RewindRecord:
     prompt: str = ""
 
     def to_json(self) -> dict[str, object]:
-        """Return ``{"id", "timestamp", "scope", "to", "state", "run", "mark", "history"}``."""
+        """Return ``{"id", "timestamp", "scope", "to", "state", "run", "mark", "history", "prompt"}``."""
         return {
             "id": self.id,
             "timestamp": clock.timestamp(self.timestamp) if self.timestamp is not None else None,
@@ -331,4 +331,5 @@ class RewindRecord:
             "run": self.run,
             "mark": self.mark,
             "history": self.history,
+            "prompt": self.prompt or None,
         }

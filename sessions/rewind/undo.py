@@ -114,10 +114,14 @@ class Undoer:
         self._shown = shown
         self._prompt_of = prompt_of
 
-    def rewinds(self) -> list[RewindRecord]:
-        """Return the undo stack, oldest first."""
+    def rewinds(self, *, prompts: bool) -> list[RewindRecord]:
+        """Return the undo stack, oldest first; with ``prompts`` each record of a transaction is read."""
         timeline = self._log.read()
-        return [described(step, timeline) for step in timeline.steps]
+        stack = [described(step, timeline) for step in timeline.steps]
+        if not prompts:
+            return stack
+        records = [self._record_of(step) for step in timeline.steps]
+        return [self._with_prompt(each, record) for each, record in zip(stack, records, strict=True)]
 
     def find(
         self, kind: str, rewind_id: str | None, *, on_conflict: OnConflicts, paths: Sequence[str] | None
@@ -166,7 +170,7 @@ class Undoer:
         """Say what an undo or redo would do; changes nothing."""
         files = self._files(reversal)
         came = self._came_since(reversal)
-        of = self._named(reversal)
+        of = self._with_prompt(described(reversal.step, self._log.read()), reversal.record)
         plan = Plan(
             session_id=self._session_id,
             to=reversal.step.to,
@@ -242,10 +246,16 @@ class Undoer:
             mark=plan.mark,
         )
 
-    def _named(self, reversal: Reversal) -> RewindRecord:
-        """Describe the rewind, with its prompt: from its record, or from the transcript where that still has it."""
-        named = described(reversal.step, self._log.read())
-        return replace(named, prompt=reversal.record.prompt or self._prompt_of(reversal.step.to) or "")
+    def _record_of(self, step: Step) -> Record | None:
+        try:
+            return self._journal.done(step.record)
+        except (OSError, ValueError):  # pruned, or damaged, which an undo of it says
+            return None
+
+    def _with_prompt(self, rewind: RewindRecord, record: Record | None) -> RewindRecord:
+        """Add the prompt: from the record, or from the transcript where that still has it."""
+        returned = record.prompt if record is not None else ""
+        return replace(rewind, prompt=returned or self._prompt_of(rewind.to) or "")
 
     def _files(self, reversal: Reversal) -> FilesPlan:
         needs = [

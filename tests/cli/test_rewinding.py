@@ -361,7 +361,7 @@ def test_the_undo_stack_is_listed_newest_first_and_stays_as_it_is(cli: Cli, labe
     assert [each["id"] for each in listed][1:] == ids[::-1]
     assert [each["state"] for each in listed] == ["done", "undone", "done", "done"]
     assert [list(each) for each in listed] == 4 * [
-        ["id", "timestamp", "scope", "to", "state", "run", "mark", "history"]
+        ["id", "timestamp", "scope", "to", "state", "run", "mark", "history", "prompt"]
     ]
     assert [(each["scope"], each["run"]) for each in listed[1:]] == [
         ("both", None),
@@ -370,9 +370,8 @@ def test_the_undo_stack_is_listed_newest_first_and_stays_as_it_is(cli: Cli, labe
     ]
     lines = cli("undo", labelled.id, "--list").out.splitlines()
     assert [line.split()[0] for line in lines] == [each["id"] for each in listed]
-    assert lines[0].endswith(f"done    conversation and files to before {listed[0]['to']}"), (
-        "nobody reads it from the record"
-    )
+    assert lines[0].endswith("done    conversation and files to before 'Two more'")
+    assert listed[0]["prompt"] == listed[1]["prompt"] == "Two more"
     assert lines[2].endswith(r"files to before 'Add \x1b[31mtwo lines \ud83d'")
     assert lines[3].endswith("what run nightly did to files")
     assert cli("undo", labelled.id, "--list", "--json").json == listed

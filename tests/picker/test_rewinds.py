@@ -36,12 +36,12 @@ def test_texts_from_outside_are_made_safe_and_a_long_prompt_is_cut(now: datetime
     assert "…" in said
     assert rewinds.named(record(now, run="\x1b[31m"), now).isprintable()
     assert rewinds.named(record(now, to="\x1b[31m"), now).isprintable()
-    assert all(plain(line).isprintable() for line in rewinds.stack_lines([record(now, id="\x1b", to="\n")], {}, now))
+    assert all(plain(line).isprintable() for line in rewinds.stack_lines([record(now, id="\x1b", to="\n")], now))
 
 
 def test_columns_of_the_stack_stand(now: datetime) -> None:
-    stack = [record(now, id="rw-long"), record(now, state="undone", scope="code")]
-    assert [plain(line) for line in rewinds.stack_lines(stack, {"msg-1": "fix it"}, now)] == [
+    stack = [record(now, id="rw-long", prompt="fix it"), record(now, state="undone", scope="code")]
+    assert [plain(line) for line in rewinds.stack_lines(stack, now)] == [
         "rw-long  now         done    conversation and files to before 'fix it'",
-        "rw-1     now         undone  files to before 'fix it'",
+        "rw-1     now         undone  files to before msg-1",
     ]
