@@ -55,7 +55,7 @@ class Settings:
         """Yield what is wrong with the file, and what follows from that, as phrases for people."""
         if self.damage is not None:
             largest = self.max_file_bytes // 1024**2
-            yield self.damage, f"until it is mended nothing is removed, and files over {largest} MiB are not captured"
+            yield self.damage, f"until it is mended nothing is limited, but files over {largest} MiB are not captured"
         if self.unknown:
             import difflib  # noqa: PLC0415 - nobody pays for it who makes no mistake
         for name in self.unknown:

@@ -306,7 +306,7 @@ def test_what_follows_from_damaged_settings_is_what_is_said(store, project):
     with store.open(session.id) as opened:
         [finding] = opened.findings
     assert finding.where == "settings.toml: retain_turns is -1, not a number of turns"
-    assert finding.action == "until it is mended nothing is removed, and files over 32 MiB are not captured"
+    assert finding.action == "until it is mended nothing is limited, but files over 32 MiB are not captured"
 
 
 def test_a_setting_there_is_not_is_said_and_the_others_count(store, project):

@@ -158,9 +158,8 @@ def report_lines(
     report: Report, did: str = "rewound", *, with_gaps: bool = True, cells: int | None = None
 ) -> list[Line]:
     """Return what was done: ``did`` (``rewound``, ``undone``, ``redone``), each file, gaps, tasks, notes."""
-    gone = {"rewrite": "removed", "hide": "hidden", "fork": "left out of the fork"}[
-        "rewrite" if did == "undone" else report.history
-    ]
+    history = report.history if did != "undone" else "rewrite"  # what came since goes, whatever the rewind did
+    gone = {"rewrite": "removed", "hide": "hidden", "fork": "left out of the fork"}[history]
     messages = f": {count(report.removed_messages, 'message')} {gone}" if report.removed_messages else ""
     head: list[Line] = [(("strong", f"{did}{messages}{_partly(report)}"),), *_counts(report.files)]
     return [

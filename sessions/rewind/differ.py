@@ -5,11 +5,12 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Protocol
 
 from sessions.errors import NotFoundError, RequestError
-from sessions.rewind.changes import net_changes
+from sessions.rewind.changes import NetChange, net_changes
 from sessions.rewind.diff import Diff
 from sessions.rewind.examining import identity_from
 from sessions.rewind.filediffs import Contents, FileDiffs
@@ -129,13 +130,8 @@ class Differ:
         changes = net_changes(touches, is_meant, guesses=foreign.guesses)
         gaps = _gaps(timeline, chosen, turns)
         if selection.paths is not None:
-            wanted = {self._worktree.identify(path): None for path in selection.paths}
-            places = [[self._place(path) for path in gap.paths] for gap in gaps]
             touched = [touch.path for touch in touches if is_meant(touch)]
-            unmatched([*touched, *(path for each in places for path in each)], list(wanted), self._shown)
-            changes = [change for change in changes if is_within(change.path, wanted.keys())]
-            named = [any(is_within(path, wanted.keys()) for path in each) for each in places]
-            gaps = [gap for gap, is_named in zip(gaps, named, strict=True) if is_named]
+            changes, gaps = self._only(selection.paths, changes, gaps, touched)
         return Diff(FileDiffs(changes, contents, self._shown), tuple(map(self._readable, gaps)))
 
     def _choose(self, selection: Selection, timeline: Timeline) -> _Chosen:
@@ -188,6 +184,22 @@ class Differ:
             if isinstance(state, Content):
                 live[state.sha256] = path
         return now, replace(self._contents, live=live)
+
+    def _only(
+        self, paths: Sequence[str], changes: Sequence[NetChange], gaps: Sequence[Gap], touched: Sequence[str]
+    ) -> tuple[list[NetChange], list[Gap]]:
+        """Return what concerns some paths; a gap does that names one of them.
+
+        Raises:
+            NotFoundError: None is touched, nor named by a gap.
+        """
+        wanted = {self._worktree.identify(path): None for path in paths}
+        named = [[self._place(path) for path in gap.paths] for gap in gaps]
+        unmatched(chain(touched, *named), list(wanted), self._shown)
+        return (
+            [change for change in changes if is_within(change.path, wanted.keys())],
+            [gap for gap, at in zip(gaps, named, strict=True) if any(is_within(path, wanted.keys()) for path in at)],
+        )
 
     def _place(self, path: str) -> str:
         """Return the identity of a path a gap names; a host may say anything."""

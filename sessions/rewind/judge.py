@@ -85,9 +85,8 @@ def _change(need: Need, current: FileState, shown: str, on_conflict: OnConflict)
         verdict = FileVerdict(shown, action, "unverified", need.by, note="nobody recorded what the agent left")
         return Judgement(verdict, change)
     elif _is_as_left(current, need.left.state, need.target.state):
-        return Judgement(
-            FileVerdict(shown, action, None, need.by, note=_mode_alone(current, need.target.state)), change
-        )
+        note = _mode_alone(current, need.target.state)
+        return Judgement(FileVerdict(shown, action, None, need.by, note=note), change)
     else:
         found = describe(current, need.left.state)
     conflict = Conflict(shown, found, need.by)

@@ -80,7 +80,7 @@ def test_damaged_settings_prune_nothing(cli: Cli, full: Any) -> None:
     assert done.out == "nothing to prune\n"
     assert done.err == (
         "warning: settings: settings.toml: quota_bytes is '1', not a number of bytes: until it is mended nothing is"
-        " removed, and files over 32 MiB are not captured\n"
+        " limited, but files over 32 MiB are not captured\n"
     )
     assert everything(full.root) == before
 
