@@ -84,7 +84,7 @@ class Offspring(Generic[S]):
             yield staged
 
     def remove(self, fork: Offshoot) -> str | None:
-        """Remove a fork in which nobody went on; say in a sentence why it stays, if it does."""
+        """Remove a fork in which nobody went on; say in a sentence that it went or why it stays; None: it was gone."""
         transcript = self._offshoots.transcript(fork)
         if not transcript.exists():
             return None
@@ -94,7 +94,7 @@ class Offspring(Generic[S]):
             self._drop(transcript, lambda: self._offshoots.is_as_made(fork))
         except (SessionsError, OSError) as error:
             return f"the fork {fork.id} stays: {error}"
-        return None
+        return f"the fork {fork.id} was removed"
 
     @contextlib.contextmanager
     def _staged(self, end_in: Callable[[forks.Source], forks.End]) -> Iterator[tuple[S, Offshoot]]:

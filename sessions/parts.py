@@ -88,7 +88,17 @@ def assemble(place: Place, settings: Settings, *, read_only: bool) -> Parts:
         engine=engine,
         recorder=Recorder(log, payloads, worktree, limit_bytes=settings.max_file_bytes),
         rewinder=rewinder,
-        undoer=Undoer(name, path, worktree, log=log, journal=journal, payloads=payloads, planner=planner, shown=shown),
+        undoer=Undoer(
+            name,
+            path,
+            worktree,
+            log=log,
+            journal=journal,
+            payloads=payloads,
+            planner=planner,
+            shown=shown,
+            prompt_of=rewinder.prompt_of,
+        ),
         differ=Differ(
             source,
             worktree,

@@ -19,10 +19,17 @@ _DRIVE = re.compile("[A-Za-z]:")
 def default_root() -> Path:
     """Return the directory all sessions live under: ``$SESSIONS_HOME``, else the platform's user data directory."""
     if given := os.environ.get("SESSIONS_HOME"):
-        return Path(given).expanduser()
+        return absolute(Path(given).expanduser())
     from platformdirs import user_data_path  # noqa: PLC0415 - `import sessions` does not pay for it
 
     return user_data_path("sessions", appauthor=False)
+
+
+def absolute(path: str | os.PathLike[str]) -> Path:
+    """Return ``path`` from the root on, without ``..`` where that leads to the same place."""
+    plain = os.path.abspath(path)
+    same = os.path.realpath(plain) == os.path.realpath(path) if ".." in Path(path).parts else True
+    return Path(plain) if same else Path(path).absolute()
 
 
 def encode_workdir(realpath: str) -> str:

@@ -80,8 +80,7 @@ class Session:
         self._holding = threading.Lock()
         self._holders = 1
         self._notes: list[Finding] = []
-        if settings.damage is not None:
-            self._notes.append(Finding("settings", settings.damage, "the defaults are used"))
+        self._notes += [Finding("settings", what, so) for what, so in settings.troubles()]
         parts = assemble(place, settings, read_only=read_only)
         self._ownership = parts.ownership
         self._writer = parts.writer
@@ -128,7 +127,14 @@ class Session:
             timeline = self._log.read()
             return checkpoints(outline, timeline, self._payloads, identify=self._worktree.identify, shown=self._shown)
 
-    def diff(self, *, turn: Reference | None = None, run: str | None = None, since: Reference | None = None) -> Diff:
+    def diff(
+        self,
+        *,
+        turn: Reference | None = None,
+        run: str | None = None,
+        since: Reference | None = None,
+        paths: Paths | None = None,
+    ) -> Diff:
         """Say what the agent did to files, net: from the state before its first edit to the one its last edit left.
 
         A file that ended as it began is not in it, nor is what somebody else did. The end is what was recorded, never
@@ -137,16 +143,20 @@ class Session:
         Args:
             turn: Only the edits of this prompt's turn: what ``plan_rewind`` takes, also the id of a removed prompt.
             run: Only those of the turns begun with this ``run_id``.
-            since: All since this prompt was typed; what a rewind of the code took back since is not among them. This is
-                the default, from the first prompt on.
+            since: All since this prompt was typed, or this mark was made; what a rewind of the code took back since is
+                not among them. This is the default, from the first prompt on.
+            paths: Only these files, and what lies below a directory. A move is one where both its paths are among
+                them, else a creation or a deletion.
 
         Raises:
-            RequestError: More than one of them is given.
-            NotFoundError: There is no such prompt, or no such run.
+            RequestError: More than one of them is given, or a mark as ``turn``.
+            NotFoundError: There is no such prompt, or no such run (the message says which there are), or the agent
+                touched none of ``paths``.
         """
         with self._guard:
             open_turn = self._turn.message_id if self._turn is not None else None
-            return self._differ.diff(Selection(turn, run, since), open_turn=open_turn)
+            chosen = path_texts(paths) if paths is not None else None
+            return self._differ.diff(Selection(turn, run, since, chosen), open_turn=open_turn)
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -389,9 +399,13 @@ class Session:
             kind = "redo" if redo else "undo"
             return self._undoer.plan(self._undoer.find(kind, rewind_id, on_conflict=on_conflict, paths=given))
 
-    def rewinds(self) -> list[RewindRecord]:
-        """Return the undo stack, oldest first."""
-        return self._undoer.rewinds()
+    def rewinds(self, *, prompts: bool = False) -> list[RewindRecord]:
+        """Return the undo stack, oldest first.
+
+        Args:
+            prompts: With what the prompts gone back to say, where that is still known: a file is read for each rewind.
+        """
+        return self._undoer.rewinds(prompts=prompts)
 
     def _reverse(self, kind: str, what: str | Plan | None, paths: Paths | None, on_conflict: OnConflicts) -> Report:
         with self._writing():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +11,9 @@ MAX_FILE_BYTES = 32 * 1024 * 1024
 RETAIN_TURNS = 100
 RETAIN_REWINDS = 20
 QUOTA_BYTES = 1024 * 1024 * 1024
+
+_FILE = "settings.toml"
+_NAMES = ("max_file_bytes", "retain_turns", "retain_rewinds", "quota_bytes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +43,27 @@ class Settings:
         limits: What is kept.
         damage: Why the file could not be used; None when it was fine or missing. Otherwise ``max_file_bytes`` has its
             default and nothing is limited: a file nobody can read is no order to remove anything.
+        unknown: Names in ``[checkpoints]`` that mean nothing here; all others count.
     """
 
     max_file_bytes: int = MAX_FILE_BYTES
     limits: Limits = Limits()
     damage: str | None = None
+    unknown: tuple[str, ...] = ()
+
+    def troubles(self) -> Iterator[tuple[str, str]]:
+        """Yield what is wrong with the file, and what follows from that, as phrases for people."""
+        if self.damage is not None:
+            largest = self.max_file_bytes // 1024**2
+            yield self.damage, f"until it is mended nothing is limited, but files over {largest} MiB are not captured"
+        if self.unknown:
+            import difflib  # noqa: PLC0415 - nobody pays for it who makes no mistake
+        for name in self.unknown:
+            meant = difflib.get_close_matches(name, _NAMES, 1)
+            yield (
+                f"{_FILE}: [checkpoints] has no setting {name!r}",
+                f"ignored{f'; is {meant[0]} meant?' if meant else ''}",
+            )
 
 
 def load(root: Path) -> Settings:
@@ -54,7 +74,7 @@ def load(root: Path) -> Settings:
         damaged setting never makes anything shorter or smaller.
     """
     try:
-        said = tomllib.loads(_read(root / "settings.toml"))
+        said = tomllib.loads(_read(root / _FILE))
     except FileNotFoundError:
         return Settings()
     except RecursionError:
@@ -72,6 +92,7 @@ def load(root: Path) -> Settings:
                 _number(checkpoints, "retain_rewinds", RETAIN_REWINDS, "rewinds"),
                 _number(checkpoints, "quota_bytes", QUOTA_BYTES, "bytes"),
             ),
+            unknown=tuple(name for name in checkpoints if name not in _NAMES),
         )
     except ValueError as error:
         return _damaged(str(error))
@@ -85,7 +106,7 @@ def _number(table: dict[str, object], name: str, default: int, unit: str) -> int
 
 
 def _damaged(why: str) -> Settings:
-    return Settings(limits=UNLIMITED, damage=f"settings.toml: {why}")
+    return Settings(limits=UNLIMITED, damage=f"{_FILE}: {why}")
 
 
 def _read(path: Path) -> str:

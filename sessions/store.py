@@ -86,11 +86,12 @@ class SessionStore:
     """The sessions under one root. Works from several threads; makes nothing on disk before a session does.
 
     Args:
-        root: Default: ``$SESSIONS_HOME``, else the platform's user data directory.
+        root: Default: ``$SESSIONS_HOME``, else the platform's user data directory. A relative one is made absolute at
+            once: that the process changes its directory later changes nothing.
     """
 
     def __init__(self, root: str | os.PathLike[str] | None = None) -> None:
-        self.root = Path(root) if root is not None else paths.default_root()
+        self.root = paths.absolute(root) if root is not None else paths.default_root()
         self._open = _Open()
 
     # -- making and opening ----------------------------------------------------------------------------------------

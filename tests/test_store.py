@@ -8,7 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from sessions import AmbiguousError, NotFoundError, RequestError, SessionStore, assistant_message, user_message
+from sessions import (
+    AmbiguousError,
+    NotFoundError,
+    RequestError,
+    SessionStore,
+    assistant_message,
+    settings,
+    user_message,
+)
 
 
 def _session(store, project, prompt="hello", title=None):
@@ -282,14 +290,37 @@ def test_the_root_comes_from_the_environment(monkeypatch, tmp_path, project):
     assert Path(tmp_path / "home") in session.path.parents
 
 
-@pytest.mark.parametrize("settings", ["[checkpoints", "checkpoints = 3", "[checkpoints]\nmax_file_bytes = 'a'", "\0"])
-def test_damaged_settings_are_said_and_the_defaults_hold(store, project, settings):
+@pytest.mark.parametrize("said", ["[checkpoints", "checkpoints = 3", "[checkpoints]\nmax_file_bytes = 'a'", "\0"])
+def test_damaged_settings_are_said_and_the_default_size_holds(store, project, said):
     session = _session(store, project)
-    (store.root / "settings.toml").write_text(settings)
+    (store.root / "settings.toml").write_text(said)
     with store.open(session.id) as opened:
         assert [finding.kind for finding in opened.findings] == ["settings"]
         with opened.begin_turn("work") as turn, turn.edit("f") as edit:
             assert edit.gap is None
+
+
+def test_what_follows_from_damaged_settings_is_what_is_said(store, project):
+    session = _session(store, project)
+    (store.root / "settings.toml").write_text("[checkpoints]\nretain_turns = -1\nmax_file_bytes = 1\n")
+    with store.open(session.id) as opened:
+        [finding] = opened.findings
+    assert finding.where == "settings.toml: retain_turns is -1, not a number of turns"
+    assert finding.action == "until it is mended nothing is limited, but files over 32 MiB are not captured"
+
+
+def test_a_setting_there_is_not_is_said_and_the_others_count(store, project):
+    session = _session(store, project)
+    (store.root / "settings.toml").write_text("[checkpoints]\nretain_turn = 1\nmax_file_bytes = 3\nqqq = 'x'\n")
+    with store.open(session.id) as opened:
+        assert [(finding.where, finding.action) for finding in opened.findings] == [
+            ("settings.toml: [checkpoints] has no setting 'retain_turn'", "ignored; is retain_turns meant?"),
+            ("settings.toml: [checkpoints] has no setting 'qqq'", "ignored"),
+        ]
+        (project / "f").write_text("four")
+        with opened.begin_turn("work") as turn, turn.edit("f") as edit:
+            assert edit.gap is not None
+    assert settings.load(store.root).limits == settings.Limits()
 
 
 def test_settings_that_are_no_text_are_said(store, project):
@@ -321,3 +352,31 @@ def test_threads_that_open_and_close_one_session_never_wait_for_each_other_for_g
     assert trouble == []
     with store.open(session.id) as opened:
         assert len(opened.history()) == 161
+
+
+def test_a_root_given_relative_stays_where_it_is_when_the_process_moves(tmp_path, project, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    store = SessionStore(root="here")
+    with store.create(project) as session:
+        session.append(user_message("hello"))
+        (tmp_path / "elsewhere").mkdir()
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        session.append(assistant_message("done"))
+    assert [row.path for row in store.list(project)] == [session.path]
+    assert session.path.is_relative_to(tmp_path / "here")
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_a_relative_root_is_shown_short_where_that_is_the_same_place(tmp_path, monkeypatch):
+    for name in ("real/sub", "project"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "project" / "link").symlink_to(tmp_path / "real" / "sub")
+    monkeypatch.chdir(tmp_path / "project")
+    assert str(SessionStore("../store").root) == str(tmp_path / "store")
+    assert SessionStore("link/../store").root.resolve() == tmp_path / "real" / "store"
+
+
+def test_a_root_the_environment_gives_relative_is_made_absolute_at_once(tmp_path, project, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SESSIONS_HOME", "here")
+    assert SessionStore().root == tmp_path / "here"

@@ -24,9 +24,10 @@ _FINDINGS_REMAIN = 4
 def command(context: click.Context, reference: str | None, *, dry_run: bool, as_json: bool) -> None:
     """Look at every byte of a session, or of all; finish what a crash left half done.
 
-    Damage is named and left as it is. Exits with 4 if something was found.
+    Damage is named and left as it is. Exits with 4 if something was found. What is wrong in settings.toml is a warning.
     """
     store = options.store()
+    output.warn_settings(store.root)
     chosen = options.find(store, reference) if reference is not None else None
     checked = _looked_at(store, chosen) if dry_run else store.check(chosen)
     if chosen is None:

@@ -15,7 +15,8 @@ def command(reference: str, *, as_json: bool) -> None:
     """List the prompts one can go back to, oldest first.
 
     A line is: the index, the beginning of the prompt's message id, when, the prompt, and what the turn did to files;
-    ! marks a turn that did something which was not captured. ``sessions rewind ID --to`` takes index or id.
+    ! marks a turn that did something which was not captured, • a mark in it, ▸ where a run of the agent begins.
+    ``sessions rewind ID --to`` takes index, id or mark.
     """
     store = options.store()
     with store.open(options.find(store, reference), read_only=True) as session:

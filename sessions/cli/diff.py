@@ -21,22 +21,33 @@ if TYPE_CHECKING:
 @options.reference
 @click.option("--turn", metavar="CHECKPOINT", help="Only what this prompt led to: its index, message id, or beginning.")
 @click.option("--run", metavar="RUN", help="Only what this run of the agent did.")
-@click.option("--since", metavar="CHECKPOINT", help="All since this prompt was typed.")
+@click.option("--since", metavar="CHECKPOINT", help="All since this prompt was typed, or since a mark, TURN:MARK.")
+@options.files(only="Only this file, or what lies below this directory")
 @click.option("--stat", is_flag=True, help="How many lines changed in which file.")
 @click.option("--no-pager", is_flag=True, help="Print long output, too, as it is.")
 @options.as_json
 def command(
-    reference: str, turn: str | None, run: str | None, since: str | None, *, stat: bool, no_pager: bool, as_json: bool
+    reference: str,
+    turn: str | None,
+    run: str | None,
+    since: str | None,
+    files: tuple[str, ...],
+    *,
+    stat: bool,
+    no_pager: bool,
+    as_json: bool,
 ) -> None:
     """Show what the agent did to files, net, from its first edit to its last; all of it, or that of a turn or run.
 
-    What others did is not shown, nor what the files are now. Printed into a pipe it is a patch that 'git apply' takes.
+    What others did is not shown, nor what the files are now. Printed into a pipe it is a patch. 'git apply' takes it
+    where all files are text; where one is binary, too large or no longer kept it refuses the whole, and a warning says
+    so.
     """
     if sum(each is not None for each in (turn, run, since)) > 1:
         raise click.UsageError("give one of --turn, --run and --since")
     store = options.store()
     with store.open(options.find(store, reference), read_only=True) as session:
-        diff = session.diff(turn=turn, run=run, since=since)
+        diff = session.diff(turn=turn, run=run, since=since, paths=options.from_here(session, files))
         output.Findings().warn(session)
         if as_json:
             output.warn_gaps(words.distinct(diff.gaps), so=patches.UNSHOWN)
@@ -58,7 +69,11 @@ def _print(diff: Diff, *, stat: bool) -> None:
     if stat:
         output.lines(patches.stat_lines(diff.files, output.columns()))
         return
+    refused = 0
     for file in diff.files:
         if file.unverified:
             output.warn(f"unverified: {patches.doubt(file)}")
         output.raw_bytes((file.text.encode("utf-8", "surrogateescape"),))
+        refused += not file.applies
+    if refused:
+        output.warn(patches.refusal(refused))

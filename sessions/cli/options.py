@@ -18,12 +18,14 @@ from sessions.picker.words import ago
 
 if TYPE_CHECKING:
     from sessions.rewind.plan import OnConflict, OnConflicts
+    from sessions.session import Session
     from sessions.store import SessionStore
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
 _ROOT = "sessions.root"
 _POLICIES: dict[str, OnConflict] = {"overwrite": "overwrite", "keep": "keep", "refuse": "refuse"}
+_FROM_HERE = "Inside the session's directory PATH is relative to where you are, elsewhere to that directory."
 _TITLED = 8  # candidates an error names
 _TITLE_CELLS = 40
 
@@ -68,11 +70,24 @@ def add_dirs(command: Command) -> Command:
     )(command)
 
 
-def files(command: Command) -> Command:
-    """Take ``--file PATH``, any number of times."""
-    return click.option("--file", "files", multiple=True, metavar="PATH", help="Only this file; not the conversation.")(
-        command
-    )
+def files(*, only: str) -> Callable[[Command], Command]:
+    """Take ``--file PATH``, any number of times; ``only`` says what it restricts the command to."""
+    return click.option("--file", "files", multiple=True, metavar="PATH", help=f"{only}. {_FROM_HERE}")
+
+
+def from_here(session: Session, given: tuple[str, ...]) -> tuple[str, ...] | None:
+    """Return paths as the session takes them; None where none is given.
+
+    Where the process is inside the session's directory they are relative to where it is, as in git.
+    """
+    return tuple(os.path.join(_here(session), path) for path in given) or None
+
+
+def policies_from_here(session: Session, given: OnConflicts) -> OnConflicts:
+    """Return what becomes of conflicts, with the paths as :func:`from_here` has them."""
+    assert not isinstance(given, str)
+    here = _here(session)
+    return {path if path is None else os.path.join(here, path): policy for path, policy in given.items()}
 
 
 def on_conflict(default: OnConflict, *, meaning: str) -> Callable[[Command], Command]:
@@ -87,6 +102,7 @@ def on_conflict(default: OnConflict, *, meaning: str) -> Callable[[Command], Com
         metavar="POLICY[=PATH]",
         callback=parsed,
         help=f"{meaning} POLICY is {', '.join(_POLICIES)}; with =PATH it holds for that path and what lies below."
+        f" {_FROM_HERE}"
         f"  [default: {default}]",
     )
 
@@ -166,6 +182,16 @@ def require_answer(*, yes: bool, dry_run: bool) -> None:
     """
     if not (yes or dry_run or sys.stdin.isatty()):
         raise click.UsageError("there is no terminal to ask on: give --yes, or look first with --dry-run")
+
+
+def _here(session: Session) -> str:
+    """Return the current directory where it is inside the session's, else nothing: paths are relative to the latter."""
+    try:
+        workdir, here = session.workdir, os.path.realpath(os.curdir)
+    except FileNotFoundError:  # it was removed under us
+        return ""
+    inside = workdir is not None and os.path.join(os.path.realpath(workdir), "")
+    return here if inside and os.path.join(here, "").startswith(inside) else ""
 
 
 def _policies(given: tuple[str, ...], default: OnConflict) -> OnConflicts:

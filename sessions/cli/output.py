@@ -121,6 +121,14 @@ class Findings:
                 warn(f"{finding.kind.replace('_', ' ')}: {finding.where}: {finding.action}")
 
 
+def warn_settings(root: Path) -> None:
+    """Print what is wrong with the settings of a store, and what follows from that."""
+    from sessions import settings  # noqa: PLC0415 - most commands open a session, which says it
+
+    for what, so in settings.load(root).troubles():
+        warn(f"settings: {what}: {so}")
+
+
 def warn_gaps(gaps: Iterable[Gap], *, so: str = "it stays as it is") -> None:
     """Print what was not captured, and what follows from that."""
     from sessions.picker import words  # noqa: PLC0415 - most sessions have none

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from sessions.rewind.diff import FileDiff
     from sessions.rewind.plan import Gap
 
-UNSHOWN = "it is not shown"
+UNSHOWN = "it may be missing here, or a part of it"
 _BODY = {" ": "", "+": "add", "-": "remove", "\\": "dim"}
 _LEAST_PATH, _LEAST_GRAPH = 20, 10
 
@@ -30,6 +30,12 @@ def doubt(file: FileDiff) -> str:
     """Return why a file is ``unverified``, in a phrase."""
     told = "what is shown was recorded later" if file.text else "how it ended up is not known"
     return f"{visible_path(file.path)}: nobody recorded what an edit left; {told}"
+
+
+def refusal(files: int) -> str:
+    """Return a warning that so many files keep ``git apply`` from taking the patch."""
+    which = "is binary, too large or no longer kept" if files == 1 else "are binary, too large or no longer kept"
+    return f"'git apply' refuses this patch: {words.count(files, 'file')} in it {which}"
 
 
 def gap_lines(gaps: Sequence[Gap]) -> Iterator[Line]:

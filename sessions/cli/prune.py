@@ -34,6 +34,7 @@ def command(*, undo: bool, dry_run: bool, yes: bool, as_json: bool) -> None:
     """
     store = options.store()
     options.require_answer(yes=yes, dry_run=dry_run)
+    output.warn_settings(store.root)
     pruned = [] if yes and not dry_run else store.prune(undo=undo, dry_run=True)
     asks = not (yes or dry_run) and any(each.skipped is None for each in pruned)
     if asks:

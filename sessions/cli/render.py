@@ -69,12 +69,16 @@ def tokens(number: int | None) -> str:
 def checkpoint_table(checkpoints: Sequence[Checkpoint], now: datetime, columns: int) -> Iterator[Line]:
     """Yield a line a checkpoint: index, short id, when, prompt, files and lines.
 
-    Below it a line a mark, as ``rewind --to`` takes it, and one where a compaction lies.
+    Below it a line a mark, as ``rewind --to`` takes it, and one where a compaction lies; above the first turn in a row
+    of one run a line that names the run.
     """
     digits = len(str(len(checkpoints)))
     ids = short_ids([each.id for each in checkpoints], _SHORT_MESSAGE_ID)
     id_cells = max(map(width, ids), default=0)
-    for each, short in zip(checkpoints, ids, strict=True):
+    runs = [None, *(each.run_id for each in checkpoints)]
+    for each, short, before in zip(checkpoints, ids, runs, strict=False):
+        if each.run_id and each.run_id != before:
+            yield (("dim", " " * (digits + 2) + one_line(words.run_label(each.run_id), columns - digits - 2)),)
         lines = words.changed_lines(each.insertions, each.deletions)
         files = words.count(len(each.files), "file") if each.files else ""
         right: Line = (
@@ -109,6 +113,7 @@ def checkpoint_json(checkpoint: Checkpoint) -> dict[str, object]:
         "before_compaction": checkpoint.before_compaction,
         "gaps": [gap.to_json() for gap in checkpoint.gaps],
         "marks": list(checkpoint.mark_names),
+        "run_id": checkpoint.run_id,
     }
 
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sessions import clock
 from sessions.cli import output
 from sessions.errors import ConflictError
-from sessions.picker import words
-from sessions.picker.text import visible
+from sessions.picker import rewinds, words
+from sessions.picker.text import Line, visible, wrap
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -34,7 +35,7 @@ def show_plan(plan: Plan, *, as_json: bool, undo: bool = False) -> None:
         output.warn_gaps(words.gaps_of(plan))
         output.structured(plan.to_json() | ({"refused": plan.refused} if plan.refused is not None else {}))
     else:
-        output.lines(words.plan_lines(plan, undo=undo, cells=output.wrapping()))
+        output.lines(_plan_lines(plan, undo=undo))
     if plan.refused is not None:
         output.text(f"sessions: refused: {visible(plan.refused, keep='')}", error_stream=True)
         raise click.exceptions.Exit(ConflictError.exit_code)
@@ -50,8 +51,16 @@ def confirm(plan: Plan, question: str, *, as_json: bool, undo: bool = False) -> 
     """
     if plan.refused is not None:
         return
-    output.lines(words.plan_lines(plan, undo=undo, cells=output.wrapping()), error_stream=as_json)
+    output.lines(_plan_lines(plan, undo=undo), error_stream=as_json)
     output.ask(question, error_stream=as_json)
+
+
+def _plan_lines(plan: Plan, *, undo: bool) -> list[Line]:
+    cells = output.wrapping()
+    first = list(rewinds.taken_back(plan, clock.now(), undo=undo))
+    if cells is not None:
+        first = [part for line in first for part in wrap(line, cells, indent=4)]
+    return [*first, *words.plan_lines(plan, undo=undo, cells=cells)]
 
 
 @contextmanager

@@ -48,7 +48,7 @@ class _Asked(TypedDict):
     help="What becomes of the removed part of the conversation: hide keeps it in the file; fork leaves this session as"
     " it is and goes on in a new one.",
 )
-@options.files
+@options.files(only="Only this file; not the conversation")
 @options.on_conflict(
     "overwrite", meaning="What becomes of a file somebody else changed; undo brings an overwritten one back."
 )
@@ -101,9 +101,9 @@ def command(  # noqa: PLR0917 - the options of a rewind
     with store.open(session_id, read_only=dry_run, add_dirs=add_dirs) as session:
         asked: _Asked = {
             "history": history,
-            "on_conflict": on_conflict,
+            "on_conflict": options.policies_from_here(session, on_conflict),
             "on_running": on_running,
-            "paths": files or None,
+            "paths": options.from_here(session, files),
         }
         if picking:
             plan = _picked(session, wanted, asked, dry_run=dry_run)

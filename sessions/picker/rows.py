@@ -130,6 +130,8 @@ def _details(state: PickerState) -> Line:
         words.exactly(checkpoint.timestamp) if checkpoint.timestamp else "",
         f"{COMPACTED} compacted after this" if checkpoint.compacted else "",
         f"{GAP} something was not captured" if checkpoint.gaps else "",
+        words.run_label(checkpoint.run_id) if checkpoint.run_id else "",
+        *(f"• {visible(name, keep='')}" for name in checkpoint.mark_names),
         *_touched(checkpoint.files),
     ]
     return (("dim", "  " + " · ".join(filter(None, parts))),)

@@ -81,6 +81,11 @@ def relative(moment: datetime | None, now: datetime) -> str:
     return exactly(moment)[:10]
 
 
+def run_label(run: str) -> str:
+    """Return how a run is named in front of its turns."""
+    return f"▸ run {visible(run, keep='')}"
+
+
 def ago(moment: datetime | None, now: datetime) -> str:
     """Return :func:`relative` as a phrase: ``5m ago``."""
     age = relative(moment, now)
@@ -154,7 +159,8 @@ def report_lines(
     report: Report, did: str = "rewound", *, with_gaps: bool = True, cells: int | None = None
 ) -> list[Line]:
     """Return what was done: ``did`` (``rewound``, ``undone``, ``redone``), each file, gaps, tasks, notes."""
-    gone = {"rewrite": "removed", "hide": "hidden", "fork": "left out of the fork"}[report.history]
+    history = report.history if did != "undone" else "rewrite"  # what came since goes, whatever the rewind did
+    gone = {"rewrite": "removed", "hide": "hidden", "fork": "left out of the fork"}[history]
     messages = f": {count(report.removed_messages, 'message')} {gone}" if report.removed_messages else ""
     head: list[Line] = [(("strong", f"{did}{messages}{_partly(report)}"),), *_counts(report.files)]
     return [
@@ -188,11 +194,6 @@ def gap_line(gap: Gap) -> Line:
     """Return what was not captured, indented by two."""
     named = ", ".join(filter(None, (visible(gap.what, keep=""), *map(visible_path, gap.paths))))
     return (("", f"  {_GAPS.get(gap.kind) or visible(gap.kind, keep='')}" + (f": {named}" if named else "")),)
-
-
-def nothing_to_do(plan: Plan) -> bool:
-    """Tell whether executing ``plan`` would change neither conversation nor files nor tasks."""
-    return not (plan.removed_messages or plan.changes_files or plan.tasks)
 
 
 def _partly(report: Report) -> str:
@@ -321,6 +322,8 @@ def _rank(file: FileVerdict) -> int:
 
 def _why(file: FileVerdict, conflict: Conflict | None, tense: _Tense) -> str:
     note = visible(file.note, keep="")
+    if file.reason is None and file.action == "unchanged" and note:
+        return note
     if file.reason is None:
         return "; ".join(filter(None, (tense.why(file.action), note)))
     if file.reason == "conflict":

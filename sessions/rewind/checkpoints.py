@@ -59,6 +59,7 @@ def checkpoints(
             compacted=_any_in(outline.compactions, prompt.offset, end),
             gaps=tuple(gaps.get(turn.turn, ())) if turn else (),
             marks=tuple(marks.get(turn.turn, ())) if turn else (),
+            run_id=turn.run_id if turn else None,
         )
         if turn is not None:
             summary = timeline.summaries.get(turn.turn) or net(unsummarised.get(turn.turn, ()), payloads, counter)

@@ -18,14 +18,17 @@ class FileDiff:
     Attributes:
         path: As shown to people: relative to the workdir where it lies inside, else absolute.
         status: ``created``, ``modified`` (its mode alone, too), ``deleted``, or ``moved`` and perhaps changed.
-        text: The patch, as ``git apply`` takes it. Bytes that are not UTF-8 are surrogate escapes:
-            ``text.encode("utf-8", "surrogateescape")`` are its bytes. Empty where nobody knows how the file ended up.
+        text: The patch. Bytes that are not UTF-8 are surrogate escapes: ``text.encode("utf-8", "surrogateescape")``
+            are its bytes. Where somebody else changed the file between two edits it is two patches, with a line between
+            them that says so. Empty where nobody knows how the file ended up.
         insertions: Lines added, as many as ``text`` shows; None where they are unknown (too large, lost, not captured).
         deletions: Lines removed, likewise. Binary files have no lines.
         binary: Whether it is not text; ``text`` then has sizes and hashes.
         by: Who made the last edit of it: ``agent``, a subagent, or ``rewind``, ``undo``, ``redo``.
         moved_from: Where a moved file was; None for others.
         unverified: Whether nobody recorded what an edit left: the state recorded next, if there is one, stands in.
+        applies: Whether ``git apply`` takes the patch. It refuses one of a file that is binary, too large to be shown
+            line by line, or no longer kept, and with it all that is piped along.
     """
 
     path: str
@@ -37,6 +40,7 @@ class FileDiff:
     by: str
     moved_from: str | None = None
     unverified: bool = False
+    applies: bool = True
 
     def to_json(self) -> dict[str, object]:
         """Return ``{"path", "moved_from", "status", "diff", "insertions", "deletions", "binary", "by", …}``."""

@@ -5,37 +5,44 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Protocol
 
 from sessions.errors import NotFoundError, RequestError
-from sessions.rewind.changes import net_changes
+from sessions.rewind.changes import NetChange, net_changes
 from sessions.rewind.diff import Diff
 from sessions.rewind.examining import identity_from
 from sessions.rewind.filediffs import Contents, FileDiffs
 from sessions.rewind.foreign import ForeignHistory
 from sessions.rewind.log import CaptureLog
-from sessions.rewind.needs import Places
+from sessions.rewind.needs import Places, is_within, unmatched
 from sessions.rewind.payloads import Payloads
 from sessions.rewind.plan import Gap
 from sessions.rewind.recorded import Order, Touch
 from sessions.rewind.states import Absent, Content, Image, Unreadable, same
-from sessions.rewind.targets import Reference, resolve
+from sessions.rewind.targets import Reference, resolve, which_runs
 from sessions.rewind.timeline import Timeline
 from sessions.rewind.worktree import Identity, Worktree
 from sessions.transcript import reader
 from sessions.transcript.outline import Outline, Prompt
 
 _START: Order = (-1, 0, 0, 0)
+_LOST = "lost_records"
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which edits a diff is of: a turn's, a run's, or all since a prompt was typed; all there are where all is None."""
+    """Which edits a diff is of: a turn's, a run's, or all since a prompt was typed; all there are where all is None.
+
+    Attributes:
+        paths: Only edits of these files, and of what lies below them; None for all.
+    """
 
     turn: Reference | None = None
     run: str | None = None
     since: Reference | None = None
+    paths: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +110,8 @@ class Differ:
             open_turn: The message id of the turn the host has open: what it edited is shown as it is now.
 
         Raises:
-            RequestError: More than one thing is selected.
-            NotFoundError: There is no such prompt or run.
+            RequestError: More than one thing is selected, or the turn of a mark.
+            NotFoundError: There is no such prompt or run, or the agent touched none of the files that are asked for.
         """
         timeline = self._log.read()
         chosen = self._choose(selection, timeline)
@@ -122,7 +129,11 @@ class Differ:
             return touch.turn in turns or touch.order in foreign.chosen
 
         changes = net_changes(touches, is_meant, guesses=foreign.guesses)
-        return Diff(FileDiffs(changes, contents, self._shown), self._gaps(timeline, chosen, turns))
+        gaps = _gaps(timeline, chosen, turns)
+        if selection.paths is not None:
+            touched = [touch.path for touch in touches if is_meant(touch)]
+            changes, gaps = self._only(selection.paths, changes, gaps, touched)
+        return Diff(FileDiffs(changes, contents, self._shown), tuple(map(self._readable, gaps)))
 
     def _choose(self, selection: Selection, timeline: Timeline) -> _Chosen:
         given = [each for each in (selection.turn, selection.run, selection.since) if each is not None]
@@ -131,11 +142,13 @@ class Differ:
         if selection.run is not None:
             found = frozenset(turn.message_id for turn in timeline.turns.values() if turn.run_id == selection.run)
             if not found:
-                raise NotFoundError("run", selection.run)
+                raise NotFoundError("run", selection.run, hint=which_runs(timeline))
             return _Chosen(found)
         if not given:
             return _Chosen()
         target = resolve(given[0], self._prompts(), timeline, "code")
+        if target.mark is not None and selection.turn is not None:
+            raise RequestError("a mark has no turn of its own: ask for its turn, or for all since the mark")
         offset = target.prompt.offset if target.prompt is not None else 0
         return _Chosen(frozenset({target.id}) if selection.turn is not None else None, target.order, offset)
 
@@ -173,14 +186,41 @@ class Differ:
                 live[state.sha256] = path
         return now, replace(self._contents, live=live)
 
-    def _gaps(self, timeline: Timeline, chosen: _Chosen, turns: frozenset[int] | None) -> tuple[Gap, ...]:
-        found = (
-            replace(gap, paths=tuple(map(self._shown, gap.paths)))
-            for seq, turn, gap in timeline.gaps
-            if (seq >= chosen.since[0] if turns is None else turn in turns)
+    def _only(
+        self, paths: Sequence[str], changes: Sequence[NetChange], gaps: Sequence[Gap], touched: Sequence[str]
+    ) -> tuple[list[NetChange], list[Gap]]:
+        """Return what concerns some paths; a gap does that names one of them.
+
+        Raises:
+            NotFoundError: None is touched, nor named by a gap.
+        """
+        wanted = {self._worktree.identify(path): None for path in paths}
+        named = [[self._place(path) for path in gap.paths] for gap in gaps]
+        unmatched(chain(touched, *named), list(wanted), self._shown)
+        return (
+            [change for change in changes if is_within(change.path, wanted.keys())],
+            [
+                gap
+                for gap, at in zip(gaps, named, strict=True)
+                if gap.kind == _LOST or any(is_within(path, wanted.keys()) for path in at)
+            ],
         )
-        lost = turns is not None or any(seq >= chosen.since[0] for seq in timeline.missing)
-        return (*found, *((Gap("lost_records", (), ""),) if timeline.missing and lost else ()))
+
+    def _place(self, path: str) -> str:
+        """Return the identity of a path a gap names; a host may say anything."""
+        try:
+            return self._worktree.identify(path)
+        except RequestError:
+            return path
+
+    def _readable(self, gap: Gap) -> Gap:
+        return replace(gap, paths=tuple(map(self._shown, gap.paths)))
+
+
+def _gaps(timeline: Timeline, chosen: _Chosen, turns: frozenset[int] | None) -> list[Gap]:
+    meant = [gap for seq, turn, gap in timeline.gaps if (seq >= chosen.since[0] if turns is None else turn in turns)]
+    lost = bool(timeline.missing) if turns is not None else any(seq >= chosen.since[0] for seq in timeline.missing)
+    return [*meant, Gap(_LOST, (), "")] if lost else meant
 
 
 def _turns(timeline: Timeline, chosen: _Chosen) -> frozenset[int] | None:

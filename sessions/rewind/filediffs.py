@@ -18,6 +18,8 @@ from sessions.rewind.worktree import OutsideError, Worktree
 
 MOST_BYTES = 16 << 20
 """A larger file is shown by size and hash."""
+_IN_BETWEEN = b"somebody else changed this file here; what follows is what the agent did to it after that\n"
+"""Between two patches of one file. git skips what is no patch; it must not begin like a line of one."""
 
 _FILE, _LINK = 0o100000, 0o120000
 
@@ -75,7 +77,8 @@ class FileDiffs:
         path = self.shown(change.path)
         total = Patch(b"")
         for part in change.parts:
-            total += self._patch(path, part, moved_from, change.similarity)
+            patched = self._patch(path, part, moved_from, change.similarity)
+            total += replace(patched, raw=_IN_BETWEEN + patched.raw) if total.raw and patched.raw else patched
         return FileDiff(
             path=path,
             status=change.status,
@@ -86,6 +89,7 @@ class FileDiffs:
             by=change.parts[-1].by,
             moved_from=moved_from,
             unverified=change.unverified,
+            applies=total.applies,
         )
 
     def _patch(self, path: str, part: Part, moved_from: str | None, similarity: int) -> Patch:

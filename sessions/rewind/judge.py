@@ -96,13 +96,25 @@ def _change(need: Need, current: FileState, shown: str, on_conflict: OnConflict,
             return _skip(need, shown, "unverified", f"kept: {unknown}")
         return Judgement(FileVerdict(shown, action, "unverified", need.by, note=unknown), change)
     elif _is_as_left(current, need.left.state, need.target.state):
-        return Judgement(FileVerdict(shown, action, None, need.by, note=need.note), change)
+        note = "; ".join(filter(None, [_mode_alone(current, need.target.state), need.note]))
+        return Judgement(FileVerdict(shown, action, None, need.by, note=note), change)
     else:
         found = describe(current, need.left.state)
     conflict = Conflict(shown, found, need.by)
     if on_conflict == "keep":
         return Judgement(FileVerdict(shown, "skip", "conflict", need.by, note=f"kept: {found}"), None, conflict)
     return Judgement(FileVerdict(shown, action, "conflict", need.by, note=found), change, conflict)
+
+
+def _mode_alone(current: FileState, target: FileState) -> str:
+    """Say which mode a path gets, where it gets nothing else; empty where its content changes."""
+    match current, target:
+        case (Content(sha256, _, mode), Content(wanted, _, becomes)) if sha256 == wanted:
+            return f"mode {mode:04o} becomes {becomes:04o}"
+        case (Directory(mode), Directory(becomes)):
+            return f"mode {mode:04o} becomes {becomes:04o}"
+        case _:
+            return ""
 
 
 def _is_as_left(current: FileState, left: FileState, target: FileState) -> bool:

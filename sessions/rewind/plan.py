@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, Protocol
 
+from sessions import clock
+
 Scope = Literal["both", "conversation", "code"]
 History = Literal["rewrite", "fork", "hide"]
 OnConflict = Literal["overwrite", "keep", "refuse"]
@@ -29,8 +31,8 @@ class Gap:
 
     Attributes:
         kind: ``shell`` and other words of the host, or ours: ``outside``, ``over_limit``, ``unreadable``,
-            ``git``, ``store``, ``lost_records`` (of a diff), ``background_task`` (nothing is known of its process, so it
-            was not stopped).
+            ``git``, ``store``, ``lost_records`` (of a diff), ``background_task`` (nothing is known of its process, so
+            it was not stopped).
         paths: The paths it concerns, as shown to people; empty when nobody knows.
         turn: The message id of the turn's prompt.
         what: A name for it, such as a task's id; may be empty.
@@ -87,6 +89,7 @@ class Checkpoint:
         compacted: Whether a compaction lies between this prompt and the next.
         gaps: What the turn did that was not captured.
         marks: Named points inside the turn.
+        run_id: The run of the agent it belongs to; None where nothing said so.
     """
 
     id: str
@@ -100,6 +103,7 @@ class Checkpoint:
     compacted: bool = False
     gaps: tuple[Gap, ...] = ()
     marks: tuple[Mark, ...] = ()
+    run_id: str | None = None
 
     @property
     def mark_names(self) -> tuple[str, ...]:
@@ -140,8 +144,16 @@ class FileVerdict:
     note: str = ""
 
     def to_json(self) -> dict[str, object]:
-        """Return ``{"path", "action", "reason", "by"}``."""
-        return {"path": self.path, "action": self.action, "reason": self.reason, "by": self.by}
+        """Return ``{"path", "action", "reason", "by", "insertions", "deletions", "note"}``."""
+        return {
+            "path": self.path,
+            "action": self.action,
+            "reason": self.reason,
+            "by": self.by,
+            "insertions": self.insertions,
+            "deletions": self.deletions,
+            "note": self.note,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +185,7 @@ class Plan:
         conflicts: The files among them that somebody else changed.
         gaps: What the removed turns did that cannot be taken back.
         tasks: Labels of background tasks that would be cancelled.
+        of: Of an undo or a redo: the rewind it concerns.
         refused: Why it would be refused as it stands, in a sentence; None where it can be carried out.
         basis: What the plan was made from; compared before anything is changed. Opaque.
     """
@@ -194,6 +207,7 @@ class Plan:
     mark: str | None = None
     run: str | None = None
     exceptions: tuple[tuple[str, OnConflict], ...] = ()
+    of: RewindRecord | None = None
     refused: str | None = None
     basis: object = field(default=None, repr=False, compare=False)
 
@@ -230,7 +244,10 @@ class Report:
         session: The session to go on with (a ``Session``; its id in JSON). With ``history="fork"`` it is a new one,
             open for writing beside the one that was rewound: close both.
         notes: Sentences for people: a command to go on with, a file left alone by recovery.
+        scope: What went back.
         history: What became of the removed messages.
+        run: The run that was taken back; None where all since a place was.
+        mark: The mark that was gone back to; None for a prompt.
 
     The other attributes are those of the plan, as they came true.
     """
@@ -247,6 +264,9 @@ class Report:
     partial: bool = False
     notes: tuple[str, ...] = ()
     history: History = "rewrite"
+    scope: Scope = "both"
+    run: str | None = None
+    mark: str | None = None
 
     def to_json(self) -> dict[str, object]:
         """Return ``{"rewind_id", "session", "removed_messages", "files", "conflicts", "cancelled", "gaps", …}``."""
@@ -269,6 +289,11 @@ def _shape(
         "prompt": said.prompt,
         "partial": said.partial,
         "dry_run": dry_run,
+        "scope": said.scope,
+        "history": said.history,
+        "run": said.run,
+        "mark": said.mark,
+        "notes": list(said.notes) if isinstance(said, Report) else [],
     }
 
 
@@ -276,8 +301,14 @@ def _shape(
 class RewindRecord:
     """One entry of the undo stack: ``done`` can be undone, ``undone`` redone until a new turn or rewind.
 
-    ``to`` is the message id of the prompt gone back to; ``run`` the run that was taken back, if it was one.
+    ``to`` is the message id of the prompt gone back to, or of the mark's turn; ``run`` the run that was taken back, if
+    it was one. With history ``fork`` the scope is ``code``: this session's conversation stayed.
     What it would take to undo or redo one that is ``pruned`` was removed by the limits.
+
+    Attributes:
+        history: What became of the removed part of the conversation.
+        mark: The name of the mark gone back to; None for a prompt, and for a mark whose turn is removed.
+        prompt: What the prompt gone back to says, where that was asked for and is still known; else empty.
     """
 
     id: str
@@ -286,3 +317,20 @@ class RewindRecord:
     timestamp: datetime | None
     state: RewindState
     run: str | None = None
+    history: History = "rewrite"
+    mark: str | None = None
+    prompt: str = ""
+
+    def to_json(self) -> dict[str, object]:
+        """Return ``{"id", "timestamp", "scope", "to", "state", "run", "mark", "history", "prompt"}``."""
+        return {
+            "id": self.id,
+            "timestamp": clock.timestamp(self.timestamp) if self.timestamp is not None else None,
+            "scope": self.scope,
+            "to": self.to,
+            "state": self.state,
+            "run": self.run,
+            "mark": self.mark,
+            "history": self.history,
+            "prompt": self.prompt or None,
+        }

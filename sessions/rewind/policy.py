@@ -76,16 +76,20 @@ def objection(conflicts: Sequence[Conflict], unverified: Sequence[str], *, since
     """
     changed = [f"{each.path} ({each.found})" for each in conflicts]
     if changed:
-        return f"{_count(changed)} not as {since} left {'it' if len(changed) == 1 else 'them'}: {_named(changed)}"
+        them = "it" if len(changed) == 1 else "them"
+        said = f"{_count(changed)} not as {since} left {them}: {_named(changed)}"
+        return f"{said}; on conflict 'keep' leaves {them} alone, and 'overwrite' replaces {them}"
     if unverified:
-        return f"nobody recorded what {since} left of {_count(unverified)}: {_named(unverified)}"
+        said = f"nobody recorded what {since} left of {_count(unverified)}: {_named(unverified)}"
+        return f"{said}; on conflict 'overwrite' replaces {'it' if len(unverified) == 1 else 'them'} all the same"
     return None
 
 
 def incomplete(plan: Plan) -> str | None:
     """Say which files an undo could not put back; None where it puts back all."""
     lost = [f"{file.path} ({file.note or file.reason})" for file in plan.files if file.action == "skip" and file.reason]
-    return f"{_count(lost)} cannot be put back: {_named(lost)}" if lost else None
+    said = f"{_count(lost)} cannot be put back: {_named(lost)}"
+    return f"{said}; on conflict 'keep' or 'overwrite' the rest is put back all the same" if lost else None
 
 
 def refuse(why: str | None) -> None:

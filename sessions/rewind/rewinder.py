@@ -31,7 +31,7 @@ from sessions.rewind.planning import FilesPlan, Planner
 from sessions.rewind.policy import Policies, objection, policies, refuse, refuse_changed_files
 from sessions.rewind.recorded import Step, Touch
 from sessions.rewind.splicing import Splice
-from sessions.rewind.targets import Reference, Target, resolve, written
+from sessions.rewind.targets import Reference, Target, resolve, which_runs, written
 from sessions.rewind.timeline import Timeline
 from sessions.rewind.worktree import Worktree
 from sessions.subagents.scope import unstopped
@@ -70,7 +70,7 @@ class Forks(Protocol):
         """Give the fork of a rewind once more, likewise."""
 
     def remove(self, fork: Offshoot) -> str | None:
-        """Remove a fork in which nobody went on; say in a sentence why it stays, if it does."""
+        """Remove a fork in which nobody went on; say in a sentence that it went or why it stays; None: it was gone."""
 
 
 class Rewinder:
@@ -172,6 +172,11 @@ class Rewinder:
     def _prompt_back(self, target: Target) -> str:
         """Return what returns to the input box; nothing for a mark, whose prompt stays."""
         return "" if target.prompt is None or target.mark is not None else reader.read_prompt(self._path, target.prompt)
+
+    def prompt_of(self, message_id: str) -> str | None:
+        """Return the prompt with that message id; None where the conversation has it no more."""
+        found = next((each for each in self.outline(deep=False).prompts if each.id == message_id), None)
+        return reader.read_prompt(self._path, found) if found is not None else None
 
     # -- files -----------------------------------------------------------------------------------------------------
 
@@ -345,6 +350,9 @@ class Rewinder:
             partial=any(file.action == "skip" and file.reason is not None for file in files),
             notes=tuple(notes),
             history=plan.history,
+            scope=plan.scope,
+            run=plan.run,
+            mark=plan.mark,
         )
 
 
@@ -369,7 +377,7 @@ def _target(to: Reference | None, options: Options, prompts: Sequence[Prompt], t
         return target
     turns = [turn for turn in timeline.turns.values() if turn.run_id == options.run]
     if not turns or not options.run:
-        raise NotFoundError("run", options.run, hint=_which_runs(timeline))
+        raise NotFoundError("run", options.run, hint=which_runs(timeline))
     order = resolve(to, prompts, timeline, "code").order if to is not None else turns[0].order
     index = next((place + 1 for place, prompt in enumerate(prompts) if prompt.id == turns[0].message_id), None)
     return Target(turns[0].message_id, None, index, max(order, turns[0].order))
@@ -384,8 +392,3 @@ def _called(timeline: Timeline) -> dict[int, str]:
     return {
         number: f"run {turn.run_id!r}" if turn.run_id else "another turn" for number, turn in timeline.turns.items()
     }
-
-
-def _which_runs(timeline: Timeline) -> str:
-    runs = list(dict.fromkeys(turn.run_id for turn in timeline.turns.values() if turn.run_id))
-    return f"the session has the runs {', '.join(map(repr, runs[-8:]))}" if runs else "the session has no labelled run"

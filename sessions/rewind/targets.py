@@ -72,6 +72,12 @@ def resolve(to: Reference, prompts: Sequence[Prompt], timeline: Timeline, scope:
     return _prompt(to, prompts, timeline, scope)
 
 
+def which_runs(timeline: Timeline) -> str:
+    """Say which runs there are, for an error about one there is not."""
+    runs = list(dict.fromkeys(turn.run_id for turn in timeline.turns.values() if turn.run_id))
+    return f"the session has the runs {', '.join(map(repr, runs[-8:]))}" if runs else "the session has no labelled run"
+
+
 def _prompt(to: Checkpoint | str | int, prompts: Sequence[Prompt], timeline: Timeline, scope: Scope) -> Target:
     places = Places(prompts, timeline)
     if isinstance(to, int):

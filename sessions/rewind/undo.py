@@ -14,21 +14,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sessions import clock, ids
-from sessions.errors import ConflictError, DataError, NotFoundError, NothingToUndoError, RequestError, StaleError
+from sessions.errors import ConflictError, DataError, NothingToUndoError, RequestError, StaleError
 from sessions.rewind.engine import Engine
 from sessions.rewind.journal import Cut, Journal, Record
 from sessions.rewind.log import CaptureLog
 from sessions.rewind.needs import Need, is_within, unmatched
 from sessions.rewind.payloads import Payloads
-from sessions.rewind.plan import Going, OnConflict, OnConflicts, Plan, Report, RewindRecord, RewindState, Scope
+from sessions.rewind.plan import Going, OnConflict, OnConflicts, Plan, Report, RewindRecord, Scope
 from sessions.rewind.planning import FilesPlan, Planner
 from sessions.rewind.policy import Policies, incomplete, objection, policies, refuse, refuse_changed_files
 from sessions.rewind.recorded import Step
 from sessions.rewind.rewinder import Forks
 from sessions.rewind.seam import seam_of
 from sessions.rewind.splicing import Part, Splice
+from sessions.rewind.stack import check_newest, described, why_nothing
 from sessions.rewind.states import Absent, Image, same
-from sessions.rewind.timeline import Timeline
 from sessions.rewind.worktree import Worktree
 from sessions.transcript import reader, rollback
 
@@ -88,6 +88,7 @@ class Undoer:
 
     Args:
         shown: Spells an identity for people.
+        prompt_of: Reads the prompt with that message id; None where the conversation has it no more.
     """
 
     def __init__(
@@ -101,6 +102,7 @@ class Undoer:
         payloads: Payloads,
         planner: Planner,
         shown: Callable[[str], str],
+        prompt_of: Callable[[str], str | None],
     ) -> None:
         self._session_id = session_id
         self._path = path
@@ -110,14 +112,16 @@ class Undoer:
         self._payloads = payloads
         self._planner = planner
         self._shown = shown
+        self._prompt_of = prompt_of
 
-    def rewinds(self) -> list[RewindRecord]:
-        """Return the undo stack, oldest first."""
+    def rewinds(self, *, prompts: bool) -> list[RewindRecord]:
+        """Return the undo stack, oldest first; with ``prompts`` each record of a transaction is read."""
         timeline = self._log.read()
-        return [
-            RewindRecord(step.rewind, step.to, step.scope, clock.parse(step.at), _state_of(step, timeline), step.run)
-            for step in timeline.steps
-        ]
+        stack = [described(step, timeline) for step in timeline.steps]
+        if not prompts:
+            return stack
+        records = [self._record_of(step) for step in timeline.steps]
+        return [self._with_prompt(each, record) for each, record in zip(stack, records, strict=True)]
 
     def find(
         self, kind: str, rewind_id: str | None, *, on_conflict: OnConflicts, paths: Sequence[str] | None
@@ -134,9 +138,9 @@ class Undoer:
         timeline = self._log.read()
         step = timeline.newest_done() if kind == "undo" else timeline.newest_undone()
         if rewind_id is not None:
-            _check_newest(timeline, rewind_id, step, kind)
+            check_newest(timeline, rewind_id, step, kind)
         if step is None:
-            raise NothingToUndoError(kind, _why_nothing(timeline, kind))
+            raise NothingToUndoError(kind, why_nothing(timeline, kind))
         try:
             record = self._journal.done(step.record)
         except (OSError, ValueError) as error:
@@ -166,11 +170,12 @@ class Undoer:
         """Say what an undo or redo would do; changes nothing."""
         files = self._files(reversal)
         came = self._came_since(reversal)
+        of = self._with_prompt(described(reversal.step, self._log.read()), reversal.record)
         plan = Plan(
             session_id=self._session_id,
             to=reversal.step.to,
             index=None,
-            scope=reversal.step.scope,
+            scope=reversal.step.scope if reversal.paths is None else "code",
             history=reversal.step.history,
             on_conflict=reversal.on_conflict,
             on_running="cancel",
@@ -180,7 +185,9 @@ class Undoer:
             conflicts=tuple(files.conflicts),
             gaps=(),
             paths=reversal.paths,
-            run=reversal.step.run,
+            mark=of.mark,
+            run=of.run,
+            of=of,
             exceptions=tuple((self._shown(path), each) for path, each in reversal.policies.by_path.items()),
             basis=_Basis(reversal, files, came),
         )
@@ -217,7 +224,7 @@ class Undoer:
                 goes_on, fork = stack.enter_context(forks.again(reversal.step))
                 draft = replace(draft, fork=fork)
             outcome = engine.run(draft, splice)
-        stays = forks.remove(reversal.record.fork) if forked and reversal.record.fork is not None else None
+        became = forks.remove(reversal.record.fork) if forked and reversal.record.fork is not None else None
         left = {self._shown(path) for path in outcome.left}
         return Report(
             rewind_id=outcome.record.rewind,
@@ -231,9 +238,24 @@ class Undoer:
             partial=plan.partial or bool(left),
             notes=(
                 *(f"{path} was edited meanwhile and left alone" for path in sorted(left)),
-                *((stays,) if stays is not None else ()),
+                *((became,) if became is not None else ()),
             ),
+            history=plan.history,
+            scope=plan.scope,
+            run=plan.run,
+            mark=plan.mark,
         )
+
+    def _record_of(self, step: Step) -> Record | None:
+        try:
+            return self._journal.done(step.record)
+        except (OSError, ValueError):  # pruned, or damaged, which an undo of it says
+            return None
+
+    def _with_prompt(self, rewind: RewindRecord, record: Record | None) -> RewindRecord:
+        """Add the prompt: from the record, or from the transcript where that still has it."""
+        returned = record.prompt if record is not None else ""
+        return replace(rewind, prompt=returned or self._prompt_of(rewind.to) or "")
 
     def _files(self, reversal: Reversal) -> FilesPlan:
         needs = [
@@ -319,8 +341,8 @@ class Undoer:
         refuses = reversal.on_conflict == "refuse"
         if refuses and reversal.paths is None and moved_on:
             return (
-                f"messages came since the {what} (on_conflict 'keep' keeps them behind the restored ones,"
-                " 'overwrite' removes them, and a redo brings them back)"
+                f"messages came since the {what}; on conflict 'keep' leaves them there, behind the restored ones, and"
+                " 'overwrite' removes them, which can be taken back too"
             )
         changed = objection(files.refusing, files.unverified, since=f"the {what}")
         return changed or (incomplete(plan) if refuses else None)
@@ -369,26 +391,3 @@ class Undoer:
         with open(stage, "rb") as staged:
             staged.seek(end - 1)
             return staged.read(1) == b"\n"
-
-
-def _state_of(step: Step, timeline: Timeline) -> RewindState:
-    return "pruned" if step.record in timeline.pruned_records else step.state
-
-
-def _why_nothing(timeline: Timeline, kind: str) -> str:
-    """Say that there would be something, had the limits not removed it."""
-    state = "done" if kind == "undo" else "undone"
-    pruned = any(step.state == state and step.record in timeline.pruned_records for step in timeline.steps)
-    return "the undo data of earlier rewinds was removed by the limits" if pruned else ""
-
-
-def _check_newest(timeline: Timeline, rewind_id: str, step: Step | None, kind: str) -> None:
-    if not any(each.rewind == rewind_id for each in timeline.steps):
-        raise NotFoundError("rewind", rewind_id)
-    if any(each.rewind == rewind_id and each.record in timeline.pruned_records for each in timeline.steps):
-        raise NothingToUndoError(kind, f"the undo data of rewind {rewind_id} was removed by the limits")
-    if step is None or step.rewind != rewind_id:
-        state = next(each.state for each in timeline.steps if each.rewind == rewind_id)
-        if (state == "undone") == (kind == "undo"):
-            raise RequestError(f"rewind {rewind_id} is already {'undone' if kind == 'undo' else 'in place'}")
-        raise ConflictError(f"rewind {rewind_id} is not the newest; {kind} the later ones first")

@@ -42,12 +42,17 @@ NO_FILE = Side(exists=False)
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """A patch: its bytes, and how many lines it inserts and deletes; None where that is unknown."""
+    """A patch: its bytes, and how many lines it inserts and deletes; None where that is unknown.
+
+    Attributes:
+        applies: Whether ``git apply`` takes it: all of it is shown line by line.
+    """
 
     raw: bytes
     insertions: int | None = 0
     deletions: int | None = 0
     binary: bool = False
+    applies: bool = True
 
     def __add__(self, other: Patch) -> Patch:
         known = self.insertions is not None and other.insertions is not None
@@ -56,6 +61,7 @@ class Patch:
             (self.insertions or 0) + (other.insertions or 0) if known else None,
             (self.deletions or 0) + (other.deletions or 0) if known else None,
             self.binary or other.binary,
+            self.applies and other.applies,
         )
 
 
@@ -106,7 +112,7 @@ def _opaque(head: bytes, ends: tuple[bytes, bytes], old: Side, new: Side) -> Pat
     )
     said = b"%s %s and %s differ\n" % (b"Binary files" if binary else b"Files", one, other)
     unknown = None if not binary else 0
-    return Patch(head + said, unknown, unknown, binary)
+    return Patch(head + said, unknown, unknown, binary, applies=False)
 
 
 def _hunks(old: Sequence[bytes], new: Sequence[bytes], found: Sequence[Match]) -> Iterator[bytes]:

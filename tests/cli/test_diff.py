@@ -69,7 +69,9 @@ def test_in_a_pipe_it_is_a_patch_and_what_is_not_in_it_is_said_on_stderr(cli: Cl
         "diff --git a/notes.txt b/notes.txt\nnew file mode 100644\n--- /dev/null\n+++ b/notes.txt\n"
         "@@ -0,0 +1,3 @@\n+one\n+two\n+three\n"
     )
-    assert done.err == "warning: not captured, so it is not shown: shell commands: build/out.o\n"
+    assert (
+        done.err == "warning: not captured, so it may be missing here, or a part of it: shell commands: build/out.o\n"
+    )
 
 
 def test_a_turn_and_since_take_what_rewind_takes(cli: Cli, kept: Any) -> None:
@@ -124,13 +126,21 @@ def test_git_applies_what_was_piped_into_it(kept: Any, tmp_path: Path) -> None:
         assert (tmp_path / "copy" / name).read_bytes() == (kept.project / name).read_bytes()
 
 
+def test_files_that_git_would_refuse_are_counted_on_stderr(cli: Cli, kept: Any) -> None:
+    agent_turn(kept, "Pictures", {"a.png": b"\x89PNG\0", "b.png": b"\x89PNG\0\0", "c.txt": b"text\n"})
+    assert "'git apply' refuses this patch: 2 files in it are binary" in cli("diff", kept.id, "--turn", "4").err
+    assert "1 file in it is binary" in cli("diff", kept.id, "--turn", "4", "--file", "a.png").err
+    for words in (["--turn", "1"], ["--turn", "4", "--stat"], ["--turn", "4", "--json"]):
+        assert "git apply" not in cli("diff", kept.id, *words).err
+
+
 # -- JSON --------------------------------------------------------------------------------------------------------------
 
 
 def test_the_shape_of_the_json_stays_as_it_is(cli: Cli, many: Any) -> None:
     done = cli("diff", many.id, "--json")
     assert done.out == GOLDEN.read_text(encoding="utf-8")
-    assert done.err.count("not captured, so it is not shown") == 1
+    assert done.err.count("not captured, so it may be missing here, or a part of it") == 1
 
 
 def test_json_of_nothing_is_an_empty_array(cli: Cli, kept: Any) -> None:
@@ -286,7 +296,7 @@ def test_what_is_not_certain_is_noted_in_front_of_the_patch() -> None:
         "unverified f: nobody recorded what an edit left; how it ended up is not known"
     ]
     assert [plain(line) for line in patches.gap_lines([Gap("shell", (), "msg-1")] * 2)] == [
-        "not captured, so it is not shown",
+        "not captured, so it may be missing here, or a part of it",
         "  shell commands",
     ]
 

@@ -76,8 +76,21 @@ def test_without_the_option_the_limits_count(cli: Cli, full: Any) -> None:
 def test_damaged_settings_prune_nothing(cli: Cli, full: Any) -> None:
     (full.root / "settings.toml").write_text("[checkpoints]\nretain_turns = 1\nquota_bytes = '1'\n")
     before = everything(full.root)
-    assert cli("prune", "--yes").out == "nothing to prune\n"
+    done = cli("prune", "--yes")
+    assert done.out == "nothing to prune\n"
+    assert done.err == (
+        "warning: settings: settings.toml: quota_bytes is '1', not a number of bytes: until it is mended nothing is"
+        " limited, but files over 32 MiB are not captured\n"
+    )
     assert everything(full.root) == before
+
+
+@pytest.mark.parametrize("words", [["check"], ["check", "--dry-run"], ["prune", "--dry-run"]])
+def test_a_mistake_in_the_settings_is_a_warning_and_no_finding(cli: Cli, kept: Any, words: list[str]) -> None:
+    (kept.root / "settings.toml").write_text("[checkpoints]\nretain_turn = 1\n")
+    done = cli(*words)
+    assert done.exit_code == 0
+    assert done.err.count("no setting 'retain_turn': ignored; is retain_turns meant?") == 1
 
 
 def test_a_session_that_is_open_elsewhere_is_skipped_and_named(cli: Cli, full: Any) -> None:

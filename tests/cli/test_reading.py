@@ -200,8 +200,11 @@ def test_checkpoints_shows_a_line_a_prompt_and_where_a_compaction_lies(
 def test_checkpoints_in_json_has_the_documented_keys(cli: Cli, kept: Any) -> None:
     rows = cli("checkpoints", "A kept session", "--json").json
     assert [list(row) for row in rows] == 3 * [
-        ["index", "id", "prompt", "timestamp", "files", "insertions", "deletions", "before_compaction", "gaps", "marks"]
-    ]
+        [
+            "index", "id", "prompt", "timestamp", "files", "insertions", "deletions", "before_compaction", "gaps", "marks",
+            "run_id",
+        ]
+    ]  # fmt: skip
     assert [row["index"] for row in rows] == [1, 2, 3]
     assert rows[1]["prompt"] == "Add \x1b[31mtwo\nlines \ufffd"
     assert rows[2]["files"] == [{"path": "notes.txt", "status": "modified"}, {"path": "old.txt", "status": "deleted"}]

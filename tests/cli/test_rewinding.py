@@ -50,13 +50,21 @@ def test_json_has_the_documented_shape(cli: Cli, kept: Any) -> None:
     for said in (plan, report, undo):
         assert set(said) == {
             "rewind_id", "session", "removed_messages", "files", "conflicts", "cancelled", "gaps", "prompt", "partial",
-            "dry_run",
+            "dry_run", "scope", "history", "run", "mark", "notes",
         }  # fmt: skip
         assert said["session"] == kept.id
     assert (plan["rewind_id"], plan["dry_run"], report["dry_run"]) == (None, True, False)
     assert report["files"] == [
-        {"path": "notes.txt", "action": "restore", "reason": None, "by": "agent"},
-        {"path": "old.txt", "action": "recreate", "reason": None, "by": "agent"},
+        {
+            "path": path,
+            "action": action,
+            "reason": None,
+            "by": "agent",
+            "insertions": added,
+            "deletions": gone,
+            "note": "",
+        }
+        for path, action, added, gone in (("notes.txt", "restore", 0, 1), ("old.txt", "recreate", 1, 0))
     ]
     assert report["prompt"] == plan["prompt"] == "Delete the old file"
     assert undo["rewind_id"] == report["rewind_id"]
@@ -131,7 +139,7 @@ def test_a_dry_run_of_an_undo_that_would_be_refused_says_so_and_exits_5(cli: Cli
         pass
     done = cli("undo", kept.id, "--dry-run")
     assert done.exit_code == 5
-    assert done.out.startswith("refused: messages came since")
+    assert done.out.splitlines()[1].startswith("refused: messages came since")
 
 
 def test_a_gap_is_said_once_and_single_files_bring_none_of_others(cli: Cli, kept: Any) -> None:
@@ -315,6 +323,88 @@ def test_a_mark_is_listed_as_it_can_be_given_and_keeps_the_prompt(cli: Cli, labe
     assert (done["prompt"], done["removed_messages"]) == ("", 1)
     assert labelled.text("first.txt") == "first.txt\n"
     assert not (labelled.project / "second.txt").exists()
+
+
+def test_an_undo_names_the_rewind_it_takes_back(cli: Cli, labelled: Any) -> None:
+    for words, said in (
+        (["--to", "2"], r"conversation and files to before 'Add \x1b[31mtwo lines \ud83d'"),
+        (["--to", "1", "--scope", "code"], "files to before 'Begin the notes'"),
+        (["--to", "3", "--scope", "conversation"], "the conversation to before 'Delete the old file'"),
+        (["--to", "4:wrote first.txt"], "conversation and files to the mark 'wrote first.txt' of 'Two more'"),
+        (["--run", "nightly"], "what run nightly did to files"),
+        (["--to", "4", "--history", "fork"], "files, with a fork, to before 'Two more'"),
+    ):
+        assert cli("rewind", labelled.id, *words, "--yes").exit_code == 0
+        assert cli("undo", labelled.id, "--dry-run").out.startswith(f"takes back the rewind of {said}, ")
+        assert cli("undo", labelled.id, "--yes").exit_code == 0
+        assert cli("undo", labelled.id, "--redo", "--dry-run").out.startswith(f"repeats the rewind of {said}, ")
+    assert "takes back" not in cli("rewind", labelled.id, "--to", "2", "--dry-run").out
+
+
+def test_an_undo_of_one_file_says_so(cli: Cli, labelled: Any) -> None:
+    cli("rewind", labelled.id, "--to", "4", "--yes")
+    looked = cli("undo", labelled.id, "--file", "first.txt", "--dry-run").out
+    assert looked.startswith("takes back single files of the rewind of conversation and files to before 'Two more'")
+    assert cli("undo", labelled.id, "--file", "first.txt", "--dry-run", "--json").json["scope"] == "code"
+
+
+def test_the_undo_stack_is_listed_newest_first_and_stays_as_it_is(cli: Cli, labelled: Any) -> None:
+    assert cli("undo", labelled.id, "--list").err == "this session was never rewound\n"
+    assert cli("undo", labelled.id, "--list", "--json").json == []
+    ids = [
+        cli("rewind", labelled.id, *words, "--yes", "--json").json["rewind_id"]
+        for words in (["--run", "nightly"], ["--to", "2", "--scope", "code"], ["--to", "4"])
+    ]
+    cli("undo", labelled.id, "--yes")
+    cli("rewind", labelled.id, "--to", "4", "--yes")
+    listed = cli("undo", labelled.id, "--list", "--json").json
+    assert [each["id"] for each in listed][1:] == ids[::-1]
+    assert [each["state"] for each in listed] == ["done", "undone", "done", "done"]
+    assert [list(each) for each in listed] == 4 * [
+        ["id", "timestamp", "scope", "to", "state", "run", "mark", "history", "prompt"]
+    ]
+    assert [(each["scope"], each["run"]) for each in listed[1:]] == [
+        ("both", None),
+        ("code", None),
+        ("code", "nightly"),
+    ]
+    lines = cli("undo", labelled.id, "--list").out.splitlines()
+    assert [line.split()[0] for line in lines] == [each["id"] for each in listed]
+    assert lines[0].endswith("done    conversation and files to before 'Two more'")
+    assert listed[0]["prompt"] == listed[1]["prompt"] == "Two more"
+    assert lines[2].endswith(r"files to before 'Add \x1b[31mtwo lines \ud83d'")
+    assert lines[3].endswith("what run nightly did to files")
+    assert cli("undo", labelled.id, "--list", "--json").json == listed
+    assert cli("undo", labelled.id, "--list", "--redo").exit_code == 2
+
+
+def test_a_refusal_says_what_to_do(cli: Cli, kept: Any) -> None:
+    (kept.project / "notes.txt").write_text("mine\n")
+    refused = cli("rewind", kept.id, "--to", "3", "--on-conflict", "refuse", "--yes").err
+    assert "notes.txt (changed since); on conflict 'keep' leaves it alone, and 'overwrite' replaces it" in refused
+    assert cli("rewind", kept.id, "--to", "3", "--yes").exit_code == 0
+    (kept.project / "notes.txt").write_text("mine again\n")
+    refused = cli("undo", kept.id, "--yes").err
+    assert "on conflict 'keep' leaves it alone, and 'overwrite' replaces it; nothing was changed" in refused
+    with SessionStore(kept.root).open(kept.id) as session:
+        session.begin_turn("Go on").end()
+    refused = cli("undo", kept.id, "--yes").err
+    assert "on conflict 'keep' leaves them there, behind the restored ones, and 'overwrite' removes them" in refused
+    assert "on_conflict" not in refused
+
+
+def test_a_run_is_named_in_front_of_its_turns(cli: Cli, labelled: Any) -> None:
+    with SessionStore(labelled.root).open(labelled.id) as session:
+        for run in ("nightly", None, "ni\x1bghtly"):
+            session.begin_turn("Go on", run_id=run).end()
+    lines = [line.strip() for line in cli("checkpoints", labelled.id).out.splitlines()]
+    named = [(place, line) for place, line in enumerate(lines) if line.startswith("▸")]
+    assert [line for _, line in named] == ["▸ run nightly", r"▸ run ni\x1bghtly"]
+    assert lines[named[0][0] + 1].startswith("4  ")
+    assert lines[named[1][0] + 1].startswith("7  ")
+    runs = [each["run_id"] for each in cli("checkpoints", labelled.id, "--json").json]
+    assert runs == [None, None, None, "nightly", "nightly", None, "ni\x1bghtly"]
+    assert "the runs 'nightly'" in cli("diff", labelled.id, "--run", "nope").err
 
 
 def test_a_run_is_taken_back_alone(cli: Cli, labelled: Any) -> None:

@@ -24,7 +24,7 @@ from sessions.picker.state import (
     shown,
     wanted,
 )
-from sessions.rewind.plan import Checkpoint, Conflict, FileVerdict, Gap, Plan, TouchedFile
+from sessions.rewind.plan import Checkpoint, Conflict, FileVerdict, Gap, Mark, Plan, TouchedFile
 
 Make = Callable[..., Checkpoint]
 MakePlan = Callable[..., Plan]
@@ -67,6 +67,14 @@ def test_a_wide_screen(checkpoint: Make, now: datetime) -> None:
         "  modified src/a.py",
         "↑↓ PgUp PgDn Home End choose · Enter look · type to filter · Esc leave",
     ]
+
+
+def test_the_details_name_the_run_and_the_marks_of_the_chosen_prompt(checkpoint: Make, now: datetime) -> None:
+    marks = tuple(Mark("msg-1", name) for name in ("tests green", "twice", "twice", "\x1b"))
+    state = resize(start([checkpoint(1, marks=marks, run_id="nightly", timestamp=None)]), 120, 12)
+    assert drawn(state, now)[-2].strip() == (
+        r"▸ run nightly · • tests green · • twice#1 · • twice#2 · • \x1b · modified src/a.py"
+    )
 
 
 def test_a_narrow_screen(checkpoint: Make, now: datetime) -> None:

@@ -314,6 +314,19 @@ def test_a_rewind_to_a_target_shows_the_plan_and_asks(
     assert (real[1] / "number.txt").read_text() == left
 
 
+def test_an_undo_asks_about_the_rewind_it_takes_back(
+    terminal: Callable[..., Terminal], real: tuple[Path, Path, str]
+) -> None:
+    with SessionStore(real[0]).open(real[2]) as session:
+        session.rewind(2, scope="code")
+    user = terminal(arguments=command(real, "undo", real[2]))
+    user.shows("takes back the rewind of files to before", "Undo the rewind of files to before")
+    user.press("y\r")
+    user.end()
+    assert user.exit_code == 0
+    assert (real[1] / "number.txt").read_text() == "two\n"
+
+
 def test_an_answer_typed_before_the_question_is_none(
     terminal: Callable[..., Terminal], real: tuple[Path, Path, str], tmp_path: Path
 ) -> None:

@@ -34,6 +34,12 @@ def of(checkpoint: Make, plan: MakePlan) -> Callable[..., list[str]]:
 CONFLICT = FileVerdict("m.txt", "restore", "conflict", "agent", note="changed since")
 
 
+def test_of_a_file_nothing_is_done_to_only_the_reason_is_said(of: Callable[..., list[str]]) -> None:
+    note = "the agent did not touch it since then"
+    lines = of(FileVerdict("a.txt", "unchanged", note=note), FileVerdict("b.txt", "unchanged"))
+    assert [line.split("  ")[-1] for line in lines if ".txt" in line] == [note, "is as it was then"]
+
+
 def test_what_went_wrong_comes_first_and_is_counted(of: Callable[..., list[str]]) -> None:
     lines = of(
         FileVerdict("a.txt", "restore"),

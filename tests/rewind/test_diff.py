@@ -145,6 +145,48 @@ def test_two_selections_at_once_are_an_error(agent, asked):
         agent.session.diff(**asked)
 
 
+def test_since_a_mark_is_what_came_behind_it_and_a_mark_has_no_turn_of_its_own(agent):
+    agent.turn("begin", {"f": "1\n"})
+    with agent.session.begin_turn("go on") as turn:
+        with turn.edit("f"):
+            make(agent.project / "f", "1\n2\n")
+        mark = turn.mark("half")
+        with turn.edit("f"):
+            make(agent.project / "f", "1\n2\n3\n")
+    for since in (mark, "2:half"):
+        assert marked(only(agent.session.diff(since=since)), "+") == ["3"]
+        with pytest.raises(RequestError, match="a mark has no turn of its own"):
+            agent.session.diff(turn=since)
+
+
+def test_single_files_and_directories_can_be_asked_for(agent):
+    agent.turn("begin", {"a": "1\n", "sub/b": "1\n", "sub/c": "1\n", "back": "1\n"}, {"back": None})
+    with agent.session.begin_turn("gaps") as turn:
+        turn.gap("shell", ["sub/built"])
+        turn.gap("shell")
+    assert net(agent.session.diff(paths=["sub"])) == {"sub/b": ("created", 1, 0), "sub/c": ("created", 1, 0)}
+    assert [gap.paths for gap in agent.session.diff(paths=["sub"]).gaps] == [("sub/built",)]
+    said = agent.session.diff(turn=1, paths=["a", agent.project / "sub" / "b", "nobody"])
+    assert (list(net(said)), said.gaps) == (["a", "sub/b"], ())
+    assert list(agent.session.diff(paths=["back"]).files) == []
+    with pytest.raises(NotFoundError, match="nobody"):
+        agent.session.diff(paths=["nobody"])
+
+
+def test_a_run_there_is_not_is_an_error_that_names_those_there_are(agent):
+    run(agent, "nightly", {"f": "1\n"})
+    with pytest.raises(NotFoundError, match="the session has the runs 'nightly'"):
+        agent.session.diff(run="nope")
+
+
+def test_a_move_of_which_one_side_is_asked_for_is_a_creation_or_a_deletion(agent):
+    agent.turn("begin", {"old": "1\n2\n3\n"})
+    move(agent, ("old", "new"))
+    assert net(agent.session.diff(turn=2, paths=["old", "new"])) == {"new": ("moved", 0, 0)}
+    assert net(agent.session.diff(turn=2, paths=["old"])) == {"old": ("deleted", 0, 3)}
+    assert net(agent.session.diff(turn=2, paths=["new"])) == {"new": ("created", 3, 0)}
+
+
 def test_gaps_come_with_the_turns_that_have_them(agent):
     agent.turn("one", {"f": "1\n"})
     with agent.session.begin_turn("two", "r") as turn:
@@ -595,6 +637,19 @@ def test_git_refuses_a_patch_with_a_binary_file_whole(agent, tmp_path):
     with pytest.raises(subprocess.CalledProcessError):
         applied(agent.session.diff(), tmp_path / "old")
     assert os.listdir(tmp_path / "old") == []
+    assert [(file.path, file.applies) for file in agent.session.diff().files] == [("a.txt", True), ("b.bin", False)]
+
+
+@needs_git
+def test_git_skips_the_line_between_two_patches_of_a_file(agent, tmp_path):
+    first, second = "".join(f"{number}\n" for number in range(20)), "".join(f"{number}\n" for number in range(-1, 20))
+    (tmp_path / "old").mkdir()
+    agent.turn("begin", {"f": first})
+    make(agent.project / "f", second)
+    agent.turn("go on", {"f": second + "end"})
+    file = only(agent.session.diff())
+    assert file.text.count("somebody else changed this file here") == 1
+    assert applied(agent.session.diff(), tmp_path / "old")["f"][1] == (first + "end").encode()
 
 
 @pytest.mark.parametrize(

@@ -86,10 +86,24 @@ def test_a_change_of_the_mode_alone_is_taken_back_and_undone(agent):
     before = agent.files
     agent.turn("make it run", {"run.sh": lambda path: path.chmod(0o755)})
     after = agent.files
-    assert verdicts(agent.session.rewind(1)) == {"run.sh": ("restore", None)}
+    report = agent.session.rewind(1)
+    assert verdicts(report) == {"run.sh": ("restore", None)}
+    assert [file.note for file in report.files] == ["mode 0755 becomes 0644"]
     assert agent.files == before
-    agent.session.undo_rewind()
+    assert [file.note for file in agent.session.undo_rewind().files] == ["mode 0644 becomes 0755"]
     assert agent.files == after
+
+
+def test_where_the_content_changes_too_nothing_is_said_of_the_mode(agent):
+    make(agent.project / "f", "v1")
+    agent.turn("both", {"f": lambda path: (path.write_text("v2"), path.chmod(0o755))})
+    assert [file.note for file in agent.session.plan_rewind(1).files] == [""]
+
+
+def test_a_change_of_the_mode_of_a_directory_is_said(agent):
+    (agent.project / "d").mkdir(mode=0o755)
+    agent.turn("close it", {"d": lambda path: path.chmod(0o700)})
+    assert [file.note for file in agent.session.plan_rewind(1).files] == ["mode 0700 becomes 0755"]
 
 
 def test_a_file_that_cannot_be_written_is_replaced_all_the_same(agent):

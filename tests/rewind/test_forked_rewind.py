@@ -57,7 +57,7 @@ def test_undo_brings_files_back_and_removes_a_fork_in_which_nobody_went_on(worke
         worked.reopen()
     undone = worked.session.undo_rewind()
     assert undone.session is worked.session
-    assert undone.notes == ()
+    assert undone.notes == (f"the fork {report.session.id} was removed",)
     assert contents(worked.project) == worked.at_end
     assert _listed(worked) == [worked.session.id]
     with pytest.raises(NothingToUndoError):

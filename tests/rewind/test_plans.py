@@ -41,8 +41,8 @@ def test_a_plan_says_what_will_be(worked):
         "session": worked.session.id,
         "removed_messages": 4,
         "files": [
-            {"path": "f", "action": "restore", "reason": None, "by": "agent"},
-            {"path": "g", "action": "delete", "reason": None, "by": "agent"},
+            _file("f", "restore", 1, 2),
+            _file("g", "delete", 0, 1),
         ],
         "conflicts": [],
         "cancelled": [],
@@ -50,11 +50,48 @@ def test_a_plan_says_what_will_be(worked):
         "prompt": "two",
         "partial": False,
         "dry_run": True,
+        "scope": "both",
+        "history": "rewrite",
+        "run": None,
+        "mark": None,
+        "notes": [],
     }
-    assert [(file.insertions, file.deletions) for file in plan.files] == [(1, 2), (0, 1)]
     assert plan.changes_files
     report = worked.session.rewind(plan)
     assert report.to_json() == plan.to_json() | {"rewind_id": report.rewind_id, "dry_run": False}
+
+
+def _file(path, action, insertions, deletions):
+    counts = {"insertions": insertions, "deletions": deletions}
+    return {"path": path, "action": action, "reason": None, "by": "agent", **counts, "note": ""}
+
+
+def test_what_was_asked_for_is_said_of_a_plan_its_report_and_their_undo(worked):
+    with worked.session.begin_turn("marked", run_id="nightly") as turn, turn.edit("f"):
+        make(worked.project / "f", "later")
+    with worked.session.begin_turn("more") as turn:
+        turn.mark("here")
+    for asked in (
+        {"to": 2, "history": "hide"},
+        {"to": f"{turn.index}:here"},
+        {"run": "nightly"},
+        {"to": 2, "scope": "code"},
+    ):
+        plan = worked.session.plan_rewind(**asked)
+        report = worked.session.rewind(plan)
+        undo = worked.session.undo_rewind()
+        said = [
+            {key: each.to_json()[key] for key in ("scope", "history", "run", "mark")} for each in (plan, report, undo)
+        ]
+        assert said[0] == said[1] == said[2]
+        assert said[0] == {"scope": "both", "history": "rewrite", "run": None, "mark": None} | {
+            key: value for key, value in asked.items() if key != "to"
+        } | ({"scope": "code"} if "run" in asked else {}) | ({"mark": "here"} if ":" in str(asked.get("to")) else {})
+
+
+def test_the_notes_of_a_report_are_in_its_json(worked):
+    report = worked.session.rewind(2, scope="conversation")
+    assert report.to_json()["notes"] == list(report.notes) != []
 
 
 def test_the_options_of_a_plan_count_and_not_those_given_with_it(worked):

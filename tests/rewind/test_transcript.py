@@ -316,7 +316,7 @@ def test_a_rewind_says_which_messages_are_gone_only_by_number(agent):
     report = agent.session.rewind(2)
     assert set(report.to_json()) == {
         "rewind_id", "session", "removed_messages", "files", "conflicts", "cancelled", "gaps", "prompt", "partial",
-        "dry_run",
+        "dry_run", "scope", "history", "run", "mark", "notes",
     }  # fmt: skip
     assert report.session is agent.session
     assert report.to_json()["session"] == agent.session.id
