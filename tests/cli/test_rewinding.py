@@ -395,15 +395,15 @@ def test_a_refusal_says_what_to_do(cli: Cli, kept: Any) -> None:
 
 def test_a_run_is_named_in_front_of_its_turns(cli: Cli, labelled: Any) -> None:
     with SessionStore(labelled.root).open(labelled.id) as session:
-        for run in ("nightly", None, "ni\x1bghtly"):
+        for run in ("nightly", None, "w\u00f6chentlich"):
             session.begin_turn("Go on", run_id=run).end()
     lines = [line.strip() for line in cli("checkpoints", labelled.id).out.splitlines()]
     named = [(place, line) for place, line in enumerate(lines) if line.startswith("▸")]
-    assert [line for _, line in named] == ["▸ run nightly", r"▸ run ni\x1bghtly"]
+    assert [line for _, line in named] == ["▸ run nightly", "▸ run w\u00f6chentlich"]
     assert lines[named[0][0] + 1].startswith("4  ")
     assert lines[named[1][0] + 1].startswith("7  ")
     runs = [each["run_id"] for each in cli("checkpoints", labelled.id, "--json").json]
-    assert runs == [None, None, None, "nightly", "nightly", None, "ni\x1bghtly"]
+    assert runs == [None, None, None, "nightly", "nightly", None, "w\u00f6chentlich"]
     assert "the runs 'nightly'" in cli("diff", labelled.id, "--run", "nope").err
 
 
