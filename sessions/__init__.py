@@ -25,10 +25,10 @@ a prompt means: every path captured after it gets the state before its first cap
 happened, after it everything will. The session's lock guards transcript and rewind; the captures' lock, taken second
 and for short, guards the log.
 
-**Places on it.** A prompt is a place; a mark is one inside its turn, and ends the touches so far, so that what a path was
-there is on record. A run is a label on turns: taking it back means the state before its first touch of each path, and
-what others edited since is a conflict. A diff is the same log read forward: from the state before the first edit to
-the one recorded after the last (`sessions.rewind.changes`), never the working tree.
+**Places on it.** A prompt is a place; a mark is one inside its turn, and ends the touches so far, so that what a path
+was there is on record. A run is a label on turns: taking it back means the state before its first touch of each path,
+and what others edited since is a conflict. A diff is the same log read forward: from the state before the first edit
+to the one recorded after the last (`sessions.rewind.changes`), never the working tree.
 
 **Forks** (`sessions.forks`) carry lines, timeline and linked snapshots of their parent, and need it no more. One that a
 rewind goes on in is made where nobody sees it and published by the transaction (`sessions.rewind.offshoots`).
