@@ -12,6 +12,7 @@ import pytest
 from sessions import (
     BusyError,
     ConflictError,
+    DataError,
     RequestError,
     SessionStore,
     assistant_message,
@@ -146,7 +147,12 @@ def test_reading_changes_no_byte_no_time_and_no_lock(worked, store, project, wre
     len(session.messages), len(session.history()), session.title, session.checkpoints(), session.findings
     session.rewinds(), session.check(), session.created_at, session.git_branch, session.workdir
     for checkpoint in session.checkpoints():
-        session.plan_rewind(checkpoint)
+        session.plan_rewind(checkpoint, scope="conversation")
+        if wreck == "a timeline that is none":
+            with pytest.raises(DataError, match="damaged"):
+                session.plan_rewind(checkpoint)
+        else:
+            session.plan_rewind(checkpoint)
     reading.list(project)
     reading.list(scope="all", search="one")
     reading.latest(project)
