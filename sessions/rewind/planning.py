@@ -4,45 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from sessions.rewind.counting import MOST_FILES, LineCounter
 from sessions.rewind.examining import identity_from
+from sessions.rewind.files_plan import FilesPlan
 from sessions.rewind.judge import Change, Judgement, judge
 from sessions.rewind.kept import Kept
 from sessions.rewind.mounts import mount_points
 from sessions.rewind.needs import Need, above_and_itself, known_content
 from sessions.rewind.payloads import Payloads
-from sessions.rewind.plan import Conflict, FileVerdict, Reason
+from sessions.rewind.plan import FileVerdict, Reason
 from sessions.rewind.policy import Policies
 from sessions.rewind.several_names import settle_names
 from sessions.rewind.states import Absent, Content, Directory, FileState, Image, Unreadable, same
 from sessions.rewind.worktree import OutsideError, Worktree
 
 _NEW_DIRECTORY_MODE = 0o755
-
-
-@dataclass(slots=True)
-class FilesPlan:
-    """The file half of a plan.
-
-    Attributes:
-        verdicts: One for every path, sorted by path as shown.
-        changes: What to do, in an order that works: removals deepest first, then the rest outermost first.
-        refusing: The conflicts for which the policy is ``refuse``.
-        unverified: The paths, as shown, for which it is and nobody knows what the agent left.
-    """
-
-    verdicts: list[FileVerdict] = field(default_factory=list)
-    conflicts: list[Conflict] = field(default_factory=list)
-    changes: list[Change] = field(default_factory=list)
-    refusing: list[Conflict] = field(default_factory=list)
-    unverified: list[str] = field(default_factory=list)
-
-    def leave_out(self, paths: Iterable[str], note: str) -> None:
-        """Say of paths, as shown, that they were asked for and there is nothing to do; the verdicts stay sorted."""
-        self.verdicts += [FileVerdict(path, "unchanged", note=note) for path in paths]
-        self.verdicts.sort(key=lambda verdict: verdict.path)
 
 
 class Planner:

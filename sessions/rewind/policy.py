@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
 from sessions.errors import ConflictError, NotFoundError, RequestError, StaleError
+from sessions.rewind.files_plan import FilesPlan
 from sessions.rewind.needs import above_and_itself
 from sessions.rewind.plan import Conflict, OnConflict, OnConflicts, Plan
-
-if TYPE_CHECKING:
-    from sessions.rewind.planning import FilesPlan
 
 _NAMED = 3
 

@@ -20,6 +20,7 @@ from sessions.errors import DataError, NotFoundError, RequestError, StaleError
 from sessions.rewind import seam
 from sessions.rewind.adopting import adopted
 from sessions.rewind.engine import Engine, Outcome
+from sessions.rewind.files_plan import FilesPlan
 from sessions.rewind.foreign import ForeignHistory
 from sessions.rewind.journal import Record
 from sessions.rewind.log import CaptureLog
@@ -27,7 +28,7 @@ from sessions.rewind.needs import Need, Places, is_within, needs_after, needs_at
 from sessions.rewind.offshoots import Offshoot
 from sessions.rewind.options import Options, check
 from sessions.rewind.plan import FileVerdict, Gap, Going, Plan, Report, Scope
-from sessions.rewind.planning import FilesPlan, Planner
+from sessions.rewind.planning import Planner
 from sessions.rewind.policy import Policies, objection, policies, refuse, refuse_changed_files
 from sessions.rewind.recorded import Step, Touch
 from sessions.rewind.splicing import Splice

@@ -16,12 +16,13 @@ from pathlib import Path
 from sessions import clock, ids
 from sessions.errors import ConflictError, DataError, NothingToUndoError, RequestError, StaleError
 from sessions.rewind.engine import Engine
+from sessions.rewind.files_plan import FilesPlan
 from sessions.rewind.journal import Cut, Journal, Record
 from sessions.rewind.log import CaptureLog
 from sessions.rewind.needs import Need, is_within, unmatched
 from sessions.rewind.payloads import Payloads
 from sessions.rewind.plan import Going, OnConflict, OnConflicts, Plan, Report, RewindRecord, Scope
-from sessions.rewind.planning import FilesPlan, Planner
+from sessions.rewind.planning import Planner
 from sessions.rewind.policy import Policies, incomplete, objection, policies, refuse, refuse_changed_files
 from sessions.rewind.recorded import Step
 from sessions.rewind.rewinder import Forks
