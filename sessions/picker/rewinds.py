@@ -49,6 +49,8 @@ def _to(rewind: RewindRecord) -> str:
     """Return what went back, and to where."""
     if rewind.run is not None:
         return f"what {words.run_label(rewind.run).removeprefix('▸ ')} did to files"
+    if rewind.of is not None:
+        return f"single files of {visible(rewind.of, keep='')}"
     what = _WHAT[rewind.scope] + (", with a fork," if rewind.history == "fork" else "")
     place = f"'{one_line(rewind.prompt, _PROMPT_CELLS)}'" if rewind.prompt.strip() else visible(rewind.to, keep="")
     if rewind.mark is not None:

@@ -171,11 +171,24 @@ class Recorder:
             if ends:
                 self._log.append(ends, sync=False)
             self._keeper.sync_afters(timeline.touches_since_mark(turn.turn))
+            changed = [record for path in self._changed_by_others(timeline, turn) for record in self._as_is(turn, path)]
+            if changed:
+                self._keeper.sync_names(turn)
             mark: Record = {"kind": "mark", "turn": turn.turn, "name": name, "at": clock.timestamp()}
             mark |= {"offset": place.offset, "seam": place.seam, "last_message": place.message}
             begins = [_goes_on(touch, end) for touch, end in zip(going_on, ends, strict=True)]
-            self._log.append([mark, *begins])
+            self._log.append([mark, *begins, *changed])
             return timeline.marks[-1]
+
+    def _changed_by_others(self, timeline: Timeline, turn: TurnRecord) -> list[str]:
+        last = {touch.path: touch for touch in timeline.touches_since_mark(turn.turn)}
+        return [path for path, touch in last.items() if touch.after is not None and not self._keeper.is_as_left(touch)]
+
+    def _as_is(self, turn: TurnRecord, path: str) -> list[Record]:
+        """Return records of what a path is that somebody else changed: a touch that only looked."""
+        place: Record = {"turn": turn.turn, "edit": 0, "path": path, "by": "agent"}
+        image = self._keeper.before(turn, path).to_record()
+        return [{"kind": "before", **place, **image}, {"kind": "after", **place, **image}]
 
     def _edits_of(self, turn: TurnRecord) -> list[OpenEdit]:
         return [edit for edit in self._edits if edit.turn.turn == turn.turn]

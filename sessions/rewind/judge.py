@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from sessions.rewind.needs import Need
@@ -100,10 +100,7 @@ def _change(need: Need, current: FileState, shown: str, on_conflict: OnConflict,
         return Judgement(FileVerdict(shown, action, None, need.by, note=note), change)
     else:
         found = describe(current, need.left.state)
-    conflict = Conflict(shown, found, need.by)
-    if on_conflict == "keep":
-        return Judgement(FileVerdict(shown, "skip", "conflict", need.by, note=f"kept: {found}"), None, conflict)
-    return Judgement(FileVerdict(shown, action, "conflict", need.by, note=found), change, conflict)
+    return contested(Judgement(FileVerdict(shown, action, by=need.by), change), found, on_conflict)
 
 
 def _mode_alone(current: FileState, target: FileState) -> str:
@@ -115,6 +112,16 @@ def _mode_alone(current: FileState, target: FileState) -> str:
             return f"mode {mode:04o} becomes {becomes:04o}"
         case _:
             return ""
+
+
+def contested(judgement: Judgement, found: str, on_conflict: OnConflict) -> Judgement:
+    """Return a judgement as it is where the path turns out to be a conflict: ``found`` says why."""
+    verdict = judgement.verdict
+    conflict = Conflict(verdict.path, found, verdict.by)
+    if on_conflict == "keep":
+        kept = FileVerdict(verdict.path, "skip", "conflict", verdict.by, note=f"kept: {found}")
+        return Judgement(kept, None, conflict)
+    return Judgement(replace(verdict, reason="conflict", note=found), judgement.change, conflict)
 
 
 def _is_as_left(current: FileState, left: FileState, target: FileState) -> bool:

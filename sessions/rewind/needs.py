@@ -108,23 +108,17 @@ def needs_after(touches: Iterable[Touch], position: Order) -> list[Need]:
     """
     targets: dict[str, Image] = {}
     needs: dict[str, Need] = {}
-    ends: dict[str, Image] = {}
-    notes: dict[str, str] = {}
+    between = _Between()
     for touch in touches:
         if touch.order < position:
             continue
         target = targets.setdefault(touch.path, touch.before)
-        if touch.path in ends and not same(ends[touch.path].state, touch.before.state):
-            notes[touch.path] = _BETWEEN_EDITS
-        if touch.after is not None:
-            ends[touch.path] = touch.after
-        else:
-            ends.pop(touch.path, None)
+        between.note(touch)
         if touch.after is not None and same(touch.before.state, touch.after.state):
             continue
         earlier = needs.get(touch.path)
         contested = _OVERLAP if touch.overlap else earlier.contested if earlier is not None else ""
-        note = notes.get(touch.path, "")
+        note = between.notes.get(touch.path, "")
         needs[touch.path] = Need(touch.path, target, touch.after, _author(touch), touch.identity, contested, note)
     return [needs[path] for path in sorted(needs)]
 
@@ -137,12 +131,15 @@ def needs_at_mark(touches: Iterable[Touch], mark: MarkRecord) -> list[Need]:
     """
     touches = list(touches)
     left: dict[str, Touch] = {}
+    there: dict[str, Image] = {}
     for touch in touches:
+        if touch.order >= mark.order:
+            there.setdefault(touch.path, touch.before)
         looked_only = touch.after is not None and same(touch.before.state, touch.after.state)
         if touch.turn == mark.turn and touch.order < mark.order and not looked_only:
             left[touch.path] = touch
     needs = {
-        path: Need(path, touch.after, touch.after, _author(touch), touch.identity)
+        path: Need(path, there.get(path, touch.after), touch.after, _author(touch), touch.identity)
         for path, touch in left.items()
         if touch.after is not None
     }
@@ -166,11 +163,16 @@ def needs_of_run(
     targets: dict[str, Image] = {}
     needs: dict[str, Need] = {}
     contested: dict[str, str] = {}
+    between = _Between()
     for touch in touches:
         ours = touch.turn is not None and touch.turn in turns and touch.order >= position
+        if ours or touch.path in targets:
+            between.note(touch)
+        if touch.after is not None and same(touch.before.state, touch.after.state):
+            continue
         if ours:
             targets.setdefault(touch.path, touch.before)
-        if touch.path not in targets or (touch.after is not None and same(touch.before.state, touch.after.state)):
+        if touch.path not in targets:
             continue
         if touch.overlap:
             contested[touch.path] = _OVERLAP
@@ -178,7 +180,27 @@ def needs_of_run(
             contested[touch.path] = f"edited since by {others.get(touch.turn or 0, 'another agent')}"
         by = _author(touch) if ours or touch.path not in needs else needs[touch.path].by
         needs[touch.path] = Need(touch.path, targets[touch.path], touch.after, by, touch.identity)
-    return [replace(needs[path], contested=contested.get(path, "")) for path in sorted(needs)]
+    return [
+        replace(needs[path], contested=contested.get(path, ""), note=between.notes.get(path, ""))
+        for path in sorted(needs)
+    ]
+
+
+class _Between:
+    """Notes which paths somebody else changed between two edits. Give it the touches that count, in order."""
+
+    def __init__(self) -> None:
+        self.notes: dict[str, str] = {}
+        self._ends: dict[str, Image] = {}
+
+    def note(self, touch: Touch) -> None:
+        end = self._ends.get(touch.path)
+        if end is not None and not same(end.state, touch.before.state):
+            self.notes[touch.path] = _BETWEEN_EDITS
+        if touch.after is not None:
+            self._ends[touch.path] = touch.after
+        else:
+            self._ends.pop(touch.path, None)
 
 
 def _author(touch: Touch) -> str:

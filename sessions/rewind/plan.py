@@ -309,6 +309,8 @@ class RewindRecord:
         history: What became of the removed part of the conversation.
         mark: The name of the mark gone back to; None for a prompt, and for a mark whose turn is removed.
         prompt: What the prompt gone back to says, where that was asked for and is still known; else empty.
+        of: Of an undo of single files: the rewind they were taken back of. It is undone from the start; a redo repeats
+            that rewind for these files.
     """
 
     id: str
@@ -320,9 +322,10 @@ class RewindRecord:
     history: History = "rewrite"
     mark: str | None = None
     prompt: str = ""
+    of: str | None = None
 
     def to_json(self) -> dict[str, object]:
-        """Return ``{"id", "timestamp", "scope", "to", "state", "run", "mark", "history", "prompt"}``."""
+        """Return ``{"id", "timestamp", "scope", "to", "state", "run", "mark", "history", "prompt", "of"}``."""
         return {
             "id": self.id,
             "timestamp": clock.timestamp(self.timestamp) if self.timestamp is not None else None,
@@ -333,4 +336,5 @@ class RewindRecord:
             "mark": self.mark,
             "history": self.history,
             "prompt": self.prompt or None,
+            "of": self.of,
         }

@@ -9,7 +9,7 @@ from dataclasses import replace
 from sessions.rewind.counting import MOST_FILES, LineCounter
 from sessions.rewind.examining import identity_from
 from sessions.rewind.files_plan import FilesPlan
-from sessions.rewind.judge import Change, Judgement, judge
+from sessions.rewind.judge import Change, Judgement, contested, judge
 from sessions.rewind.kept import Kept
 from sessions.rewind.mounts import mount_points
 from sessions.rewind.needs import Need, above_and_itself, known_content
@@ -53,7 +53,7 @@ class Planner:
         plan = FilesPlan()
         mounts = mount_points() if any(each.change for each in judged.values()) else frozenset()
         settle_names(judged, {need.path: need for need in needs}, self._worktree, mounts)
-        removed = self._settle_directories(judged, plan, mounts)
+        removed = self._settle_directories(judged, plan, mounts, policies)
         counter = LineCounter() if len(judged) <= MOST_FILES else None
         for path, judgement in judged.items():
             plan.verdicts.append(self._count(judgement, counter) if counter is not None else judgement.verdict)
@@ -91,7 +91,9 @@ class Planner:
 
     # -- directories -----------------------------------------------------------------------------------------------
 
-    def _settle_directories(self, judged: dict[str, Judgement], plan: FilesPlan, mounts: frozenset[str]) -> set[str]:
+    def _settle_directories(
+        self, judged: dict[str, Judgement], plan: FilesPlan, mounts: frozenset[str], policies: Policies
+    ) -> set[str]:
         """Decide about directories that are in the way or must go; return the paths whose change is withdrawn."""
         going = {path for path, each in judged.items() if each.change and isinstance(each.change.after.state, Absent)}
         needed = {above for path, each in judged.items() if _is_made(each) for above in above_and_itself(path)}
@@ -100,12 +102,18 @@ class Planner:
             change = judged[path].change
             if change is None or not _goes(change):
                 continue
+            empties = set(self._worktree.children(path)) <= going
+            if not empties and not isinstance(change.after.state, Absent) and judged[path].conflict is None:
+                judged[path] = contested(judged[path], "something was put into it since", policies.of(path))
+                if judged[path].change is None:  # it is kept
+                    withdrawn.add(path)
+                    continue
             if judged[path].conflict is not None:
                 emptied = self._guard_whole(path, judged, mounts)
                 note = "a directory stands in its way and cannot be kept whole"
             else:
                 stays = path in needed and isinstance(change.after.state, Absent)
-                emptied = [] if not stays and set(self._worktree.children(path)) <= going else None
+                emptied = [] if not stays and empties else None
                 note = "not empty: it stays"
             if emptied is None:
                 reason: Reason | None = "conflict" if judged[path].conflict is not None else None

@@ -85,7 +85,11 @@ def objection(conflicts: Sequence[Conflict], unverified: Sequence[str], *, since
 
 def incomplete(plan: Plan) -> str | None:
     """Say which files an undo could not put back; None where it puts back all."""
-    lost = [f"{file.path} ({file.note or file.reason})" for file in plan.files if file.action == "skip" and file.reason]
+    lost = [
+        f"{file.path} ({file.note or file.reason})"
+        for file in plan.files
+        if file.action == "skip" and file.reason and not file.note.startswith("kept")
+    ]
     said = f"{_count(lost)} cannot be put back: {_named(lost)}"
     return f"{said}; on conflict 'keep' or 'overwrite' the rest is put back all the same" if lost else None
 

@@ -114,6 +114,7 @@ class Step:
         run: The run it took back; None where it went to a place.
         history: What became of the removed part of the conversation.
         mark: The ``seq`` of the mark it went to; None for a prompt.
+        of: Where it is a rewind of some files only, split off by their undo: the rewind they were undone of.
     """
 
     rewind: str
@@ -127,3 +128,4 @@ class Step:
     run: str | None = None
     history: History = "rewrite"
     mark: int | None = None
+    of: str | None = None

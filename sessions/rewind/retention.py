@@ -193,7 +193,7 @@ def _undo_holdings(
 ) -> list[Holding]:
     usable = {step.record: step for step in timeline.steps if timeline.is_usable(step)}
     known = [name for name in timeline.records if name in records]
-    in_order = sorted(known, key=lambda name: (name in newest, name in usable))  # the oldest first among equals
+    in_order = sorted(known, key=lambda name: (name in newest, _rank(usable.get(name))))  # the oldest of equals first
     holdings = []
     for place, name in enumerate(in_order):
         removed = _removed_by(timeline, usable[name]) if name in usable and name not in newest else ()
@@ -201,6 +201,13 @@ def _undo_holdings(
         newer = len(in_order) - 1 - place
         holdings.append(Holding(removed, name, newer, name in newest, (records[name], *held)))
     return holdings
+
+
+def _rank(step: Step | None) -> int:
+    """Return how late a record goes: what nothing uses first, then undos of single files, rewinds last."""
+    if step is None:
+        return 0
+    return 1 if step.of is not None else 2
 
 
 def _removed_by(timeline: Timeline, step: Step) -> tuple[int, ...]:

@@ -22,6 +22,7 @@ def described(step: Step, timeline: Timeline) -> RewindRecord:
         step.run,
         step.history,
         written(mark, timeline) if mark is not None else None,
+        of=step.of,
     )
 
 

@@ -110,7 +110,7 @@ class Timeline:
 
     def newest_done(self) -> Step | None:
         """Return the rewind an undo would take back; none where the bytes for it are removed."""
-        step = next((step for step in reversed(self.steps) if step.state == "done"), None)
+        step = max((step for step in self.steps if step.state == "done"), key=lambda step: step.seq, default=None)
         return step if step is not None and self.is_usable(step) else None
 
     def newest_undone(self) -> Step | None:
@@ -256,10 +256,16 @@ class Timeline:
         if "of" in record:  # only some files of that rewind: a step of its own, undone from the start
             self.records[name] = name
             to, at = _str(record["to"]), _str(record["at"])
-            self.steps.append(Step(name, name, "code", to, at, seq, "undone", _left(record)))
+            of = _str(record["of"])
+            self.steps.append(Step(name, name, "code", to, at, seq, "undone", _left(record), of=of))
             self._own_writes(seq, record)
             return
         self._set_step(name, "undone", record)
+        again = self._stash.pop(f"undone {name}", _Removed()).touches
+        self.touches = sorted(
+            [*self.touches, *(replace(touch, by=f"undo {record['record']}") for touch in again)],
+            key=lambda touch: touch.order,
+        )
         removed = self._stash.pop(name, None)
         own = [touch for touch in self.touches if touch.by == f"rewind {name}"]
         self._stash[f"own {name}"] = _Removed(touches=own)
@@ -275,8 +281,11 @@ class Timeline:
 
     def _redo(self, seq: int, record: Mapping[str, object]) -> None:
         name = _str(record["rewind"])
-        undone_by = f"undo {self._set_step(name, 'done', record).record}"
-        self.touches = [touch for touch in self.touches if touch.by != undone_by]
+        step = self._set_step(name, "done", record)
+        undone = [touch for touch in self.touches if touch.by == f"undo {step.record}"]
+        if step.of is not None:  # nobody records them anew when it is undone once more
+            self._stash[f"undone {name}"] = _Removed(touches=undone)
+        self.touches = [touch for touch in self.touches if touch.by != f"undo {step.record}"]
         own = self._stash.pop(f"own {name}", None)
         if name in self._spans:
             self._remove(name)

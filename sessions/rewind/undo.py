@@ -21,41 +21,21 @@ from sessions.rewind.journal import Cut, Journal, Record
 from sessions.rewind.log import CaptureLog
 from sessions.rewind.needs import Need, is_within, unmatched
 from sessions.rewind.payloads import Payloads
-from sessions.rewind.plan import Going, OnConflict, OnConflicts, Plan, Report, RewindRecord, Scope
+from sessions.rewind.plan import Going, OnConflicts, Plan, Report, RewindRecord, Scope
 from sessions.rewind.planning import Planner
-from sessions.rewind.policy import Policies, incomplete, objection, policies, refuse, refuse_changed_files
+from sessions.rewind.policy import incomplete, objection, policies, refuse, refuse_changed_files
 from sessions.rewind.recorded import Step
+from sessions.rewind.reversal import Reversal
 from sessions.rewind.rewinder import Forks
 from sessions.rewind.seam import seam_of
 from sessions.rewind.splicing import Part, Splice
 from sessions.rewind.stack import check_newest, described, why_nothing
 from sessions.rewind.states import Absent, Image, same
+from sessions.rewind.timeline import Timeline
 from sessions.rewind.worktree import Worktree
 from sessions.transcript import reader, rollback
 
 _COMPARED_BYTES = 64 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Reversal:
-    """What to turn around and how.
-
-    Attributes:
-        kind: ``undo`` or ``redo``.
-        record: The transaction that is turned around.
-        paths: Only these files, and not the conversation; None for all.
-    """
-
-    kind: str
-    step: Step
-    record: Record
-    policies: Policies
-    paths: tuple[str, ...] | None
-
-    @property
-    def on_conflict(self) -> OnConflict:
-        """What becomes of messages that came since, and of the files nothing else is said of."""
-        return self.policies.default
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,11 +122,28 @@ class Undoer:
             check_newest(timeline, rewind_id, step, kind)
         if step is None:
             raise NothingToUndoError(kind, why_nothing(timeline, kind))
+        record = self._read(step)
+        if paths is not None and kind == "undo":
+            step, record = self._concerned(timeline, step, record, paths)
+        return Reversal(kind, step, record, wanted, tuple(paths) if paths is not None else None)
+
+    def _concerned(self, timeline: Timeline, step: Step, record: Record, paths: Sequence[str]) -> tuple[Step, Record]:
+        """Return the newest step that concerns some of the paths: single files undone before are passed over."""
+        chosen = {self._worktree.identify(path) for path in paths}
+        done = sorted((each for each in timeline.steps if each.state == "done"), key=lambda each: -each.seq)
+        for each in done:
+            found = self._read(each)
+            if any(is_within(change.path, chosen) for change in found.changes):
+                return each, found
+            if each.of is None:
+                break
+        return step, record
+
+    def _read(self, step: Step) -> Record:
         try:
-            record = self._journal.done(step.record)
+            return self._journal.done(step.record)
         except (OSError, ValueError) as error:
             raise DataError(f"the record of rewind {step.rewind} cannot be read: {error}") from error
-        return Reversal(kind, step, record, wanted, tuple(paths) if paths is not None else None)
 
     def again(self, plan: Plan) -> Reversal:
         """Find what a plan was made for.
@@ -180,7 +177,7 @@ class Undoer:
             history=reversal.step.history,
             on_conflict=reversal.on_conflict,
             on_running="cancel",
-            prompt=reversal.record.prompt if reversal.kind == "redo" else "",
+            prompt=reversal.record.prompt if reversal.kind == "redo" and reversal.step.of is None else "",
             removed_messages=self._removed(reversal, came),
             files=tuple(files.verdicts),
             conflicts=tuple(files.conflicts),
@@ -218,6 +215,8 @@ class Undoer:
                 if given.basis.came != plan.basis.came:
                     raise StaleError("messages came since")
             refuse(plan.refused)
+            if reversal.paths is not None and not plan.changes_files:
+                raise NothingToUndoError(reversal.kind, "those files are as they were before the rewind")
             splice = self._splice(reversal, plan.basis.came) if reversal.paths is None else None
             draft = self._draft(reversal, plan.basis.files)
             goes_on, forked = session, reversal.paths is None and reversal.step.history == "fork"

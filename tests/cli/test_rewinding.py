@@ -361,7 +361,7 @@ def test_the_undo_stack_is_listed_newest_first_and_stays_as_it_is(cli: Cli, labe
     assert [each["id"] for each in listed][1:] == ids[::-1]
     assert [each["state"] for each in listed] == ["done", "undone", "done", "done"]
     assert [list(each) for each in listed] == 4 * [
-        ["id", "timestamp", "scope", "to", "state", "run", "mark", "history", "prompt"]
+        ["id", "timestamp", "scope", "to", "state", "run", "mark", "history", "prompt", "of"]
     ]
     assert [(each["scope"], each["run"]) for each in listed[1:]] == [
         ("both", None),

@@ -224,3 +224,22 @@ def test_a_file_that_was_only_looked_at_in_front_of_a_mark_is_nobodys_to_put_bac
         turn.mark("here")
     make(agent.project / "a", "the user's")
     assert agent.session.plan_rewind("1:here").files == ()
+
+
+@pytest.mark.parametrize("policy", ["refuse", "keep", "overwrite"])
+def test_what_somebody_put_into_a_directory_the_agent_made_of_a_file_is_a_conflict(agent, policy):
+    make(agent.project / "d", "a file")
+    agent.turn("make it a directory", {"d": lambda path: (path.unlink(), make(path / "x", "x"))})
+    make(agent.project / "d/user", "the user's")
+    plan = agent.session.plan_rewind(1, on_conflict=policy)
+    assert [conflict.path for conflict in plan.conflicts] == ["d"]
+    if policy == "refuse":
+        with pytest.raises(ConflictError):
+            agent.session.rewind(plan)
+        return
+    report = agent.session.rewind(plan)
+    assert report.partial is (policy == "keep")
+    kept = {"d/user": b"the user's"} if policy == "keep" else {"d": b"a file"}
+    assert contents(agent.project) == kept
+    agent.session.undo_rewind()
+    assert contents(agent.project) == {"d/x": b"x", "d/user": b"the user's"}

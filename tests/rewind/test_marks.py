@@ -232,3 +232,16 @@ def test_an_undo_that_keeps_a_new_turn_keeps_its_marks(marked):
     marked.session.rewind("4:in the new turn")
     assert [message.text for message in marked.session.history()][-2:] == ["new", "one"]
     assert contents(marked.project)["new"] == b"1"
+
+
+def test_what_somebody_else_made_of_a_file_in_front_of_the_mark_is_its_state_there(agent):
+    with agent.session.begin_turn("only") as turn:
+        _edit(agent, turn, "a", "the agent's")
+        make(agent.project / "a", "the user's")
+        turn.mark("here")
+    assert verdicts(agent.session.plan_rewind("1:here")) == {"a": ("unchanged", None)}
+    make(agent.project / "a", "the user's again")
+    plan = agent.session.plan_rewind("1:here")
+    assert verdicts(plan) == {"a": ("restore", "conflict")}
+    agent.session.rewind(plan)
+    assert contents(agent.project) == {"a": b"the user's"}

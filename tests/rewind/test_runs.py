@@ -127,3 +127,26 @@ def test_a_run_that_a_rewind_removed_is_unknown_until_undo(ran):
         ran.session.plan_rewind(run="b")
     ran.session.undo_rewind()
     assert verdicts(ran.session.plan_rewind(run="b")) == {"shared": ("restore", None)}
+
+
+def test_what_a_run_only_looked_at_or_failed_to_change_is_not_taken_back(agent):
+    for name in ("f", "d/x"):
+        make(agent.project / name, "0")
+    with agent.session.begin_turn("look", run_id="a") as turn:
+        with turn.edit("f"):
+            pass
+        with turn.edit("d"):
+            make(agent.project / "d/new", "a")
+    _run(agent, "b", {"f": "b", "d/x": "b"})
+    assert verdicts(agent.session.plan_rewind(run="a")) == {"d/new": ("delete", None)}
+    _run(agent, "a", {"f": "a"})
+    agent.session.rewind(run="a")
+    assert contents(agent.project) == {"f": b"b", "d/x": b"b"}
+
+
+def test_a_plan_for_a_run_says_that_somebody_changed_a_file_between_its_edits(agent):
+    _run(agent, "a", {"f": "1"})
+    make(agent.project / "f", "the user's")
+    _run(agent, "a", {"f": "2"})
+    [file] = agent.session.plan_rewind(run="a").files
+    assert "between the agent's edits" in file.note

@@ -348,3 +348,40 @@ def test_an_untitled_transcript_rewritten_by_another_program_is_not_spliced_eith
         with pytest.raises(ConflictError, match="another program"):
             agent.session.undo_rewind()
         assert agent.transcript == damaged
+
+
+def test_single_files_undone_redone_and_undone_again_leave_the_timeline_as_the_first_time(worked):
+    worked.session.rewind(1, scope="code")
+    worked.session.undo_rewind(paths=["f"])
+    shown = [(file.path, file.text) for file in worked.session.diff().files]
+    worked.session.redo_rewind()
+    worked.reopen()
+    worked.session.undo_rewind()
+    assert [(file.path, file.text) for file in worked.session.diff().files] == shown
+    assert worked.session.plan_rewind(1, on_conflict="refuse").refused is None
+
+
+def test_single_files_are_found_behind_a_redo_of_others_and_nothing_to_do_is_no_step(worked):
+    worked.session.rewind(1, scope="code")
+    worked.session.undo_rewind(paths=["f"])
+    worked.session.redo_rewind()
+    worked.session.undo_rewind(paths=["run"])
+    with pytest.raises(NothingToUndoError):
+        worked.session.undo_rewind(paths=["run"])
+    first, second, third = worked.session.rewinds()
+    assert (first.of, second.of, third.of) == (None, first.id, first.id)
+    assert [each.state for each in (first, second, third)] == ["done", "done", "undone"]
+
+
+def test_an_undo_keeps_the_file_it_is_told_to_and_goes_on(worked):
+    worked.session.rewind(1)
+    make(worked.project / "f", "by hand")
+    report = worked.session.undo_rewind(on_conflict={"f": "keep"})
+    assert verdicts(report)["f"] == ("skip", "conflict")
+    assert contents(worked.project)["f"] == b"by hand"
+
+
+def test_a_redo_of_single_files_gives_no_prompt_back(worked):
+    worked.session.rewind(1)
+    worked.session.undo_rewind(paths=["f"])
+    assert worked.session.redo_rewind().prompt == ""
