@@ -267,9 +267,11 @@ class Timeline:
             key=lambda touch: touch.order,
         )
         removed = self._stash.pop(name, None)
-        own = [touch for touch in self.touches if touch.by == f"rewind {name}"]
+        split_off = {f"undo {step.record}" for step in self.steps if step.of == name}  # there is nothing to undo now
+        own = [touch for touch in self.touches if touch.by == f"rewind {name}" or touch.by in split_off]
         self._stash[f"own {name}"] = _Removed(touches=own)
-        self.touches = [touch for touch in self.touches if touch.by != f"rewind {name}"]
+        gone = {*map(id, own)}
+        self.touches = [touch for touch in self.touches if id(touch) not in gone]
         if removed is not None:
             self.touches = sorted([*self.touches, *removed.touches], key=lambda touch: touch.order)
             self.gaps = sorted([*self.gaps, *removed.gaps], key=lambda gap: gap[0])

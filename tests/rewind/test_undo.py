@@ -385,3 +385,23 @@ def test_a_redo_of_single_files_gives_no_prompt_back(worked):
     worked.session.rewind(1)
     worked.session.undo_rewind(paths=["f"])
     assert worked.session.redo_rewind().prompt == ""
+
+
+@pytest.mark.parametrize("scope", ["both", "code"])
+def test_after_the_undo_of_a_whole_rewind_the_undo_of_single_files_leaves_no_trace(agent, scope):
+    make(agent.project / "a", "a0")
+    agent.turn("one", {"a": "a1"})
+    agent.turn("two", {"b": "b2"})
+    agent.session.rewind(1, scope=scope)
+    agent.session.undo_rewind(paths=["a"])
+    agent.session.undo_rewind()
+    assert contents(agent.project) == {"a": b"a1", "b": b"b2"}
+    assert verdicts(agent.session.plan_rewind(2)) == {"b": ("delete", None)}
+    agent.session.redo_rewind()
+    assert contents(agent.project) == {"a": b"a1"}
+    agent.session.redo_rewind()
+    assert contents(agent.project) == {"a": b"a0"}
+    for _ in range(2):
+        agent.session.undo_rewind()
+    agent.session.rewind(2)
+    assert contents(agent.project) == {"a": b"a1"}
