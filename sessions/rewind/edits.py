@@ -172,7 +172,7 @@ class Recorder:
                 self._log.append(ends, sync=False)
             self._keeper.sync_afters(timeline.touches_since_mark(turn.turn))
             changed = [record for path in self._changed_by_others(timeline, turn) for record in self._as_is(turn, path)]
-            if changed:
+            if any(record["payload"] for record in changed):
                 self._keeper.sync_names(turn)
             mark: Record = {"kind": "mark", "turn": turn.turn, "name": name, "at": clock.timestamp()}
             mark |= {"offset": place.offset, "seam": place.seam, "last_message": place.message}

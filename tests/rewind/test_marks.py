@@ -245,3 +245,12 @@ def test_what_somebody_else_made_of_a_file_in_front_of_the_mark_is_its_state_the
     assert verdicts(plan) == {"a": ("restore", "conflict")}
     agent.session.rewind(plan)
     assert contents(agent.project) == {"a": b"the user's"}
+
+
+def test_a_directory_the_user_removed_in_front_of_the_mark_is_gone_there(agent):
+    with agent.session.begin_turn("only") as turn:
+        with turn.edit("empty"):
+            (agent.project / "empty").mkdir()
+        (agent.project / "empty").rmdir()
+        turn.mark("here")
+    assert verdicts(agent.session.plan_rewind("1:here")) == {"empty": ("unchanged", None)}
