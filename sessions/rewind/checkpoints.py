@@ -62,8 +62,10 @@ def checkpoints(
             run_id=turn.run_id if turn else None,
         )
         if turn is not None:
-            summary = timeline.summaries.get(turn.turn) or net(unsummarised.get(turn.turn, ()), payloads, counter)
-            checkpoint = _with_files(checkpoint, summary, shown)
+            summary = timeline.summaries.get(turn.turn)
+            if summary is None and turn.turn in unsummarised:
+                summary = net(unsummarised[turn.turn], payloads, counter)
+            checkpoint = _with_files(checkpoint, summary, shown) if summary is not None else checkpoint
         foreign = outline.snapshots[bisect_left(snapshots, prompt.offset) : bisect_left(snapshots, end)]
         listed.append(_with_foreign(checkpoint, foreign, identify, shown))
     return listed
