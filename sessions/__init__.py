@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from sessions.errors import SessionsError as SessionsError
     from sessions.errors import StaleError as StaleError
     from sessions.forks import ForkPlan as ForkPlan
+    from sessions.listing import SessionInfo as SessionInfo
     from sessions.rewind.diff import Diff as Diff
     from sessions.rewind.diff import FileDiff as FileDiff
     from sessions.rewind.plan import Checkpoint as Checkpoint
@@ -72,7 +73,6 @@ if TYPE_CHECKING:
     from sessions.rewind.plan import RewindRecord as RewindRecord
     from sessions.rewind.plan import TouchedFile as TouchedFile
     from sessions.session import Session as Session
-    from sessions.store import SessionInfo as SessionInfo
     from sessions.store import SessionStore as SessionStore
     from sessions.transcript.messages import Message as Message
     from sessions.transcript.messages import assistant_message as assistant_message
@@ -93,12 +93,13 @@ _HOMES = {
         "NothingToUndoError", "RequestError", "SessionsError", "StaleError",
     ),
     "sessions.forks": ("ForkPlan",),
+    "sessions.listing": ("SessionInfo",),
     "sessions.rewind.diff": ("Diff", "FileDiff"),
     "sessions.rewind.plan": (
         "Checkpoint", "Conflict", "FileVerdict", "Gap", "Mark", "Plan", "Report", "RewindRecord", "TouchedFile",
     ),
     "sessions.session": ("Session",),
-    "sessions.store": ("SessionInfo", "SessionStore"),
+    "sessions.store": ("SessionStore",),
     "sessions.transcript.messages": ("Message", "assistant_message", "user_message"),
     "sessions.transcript.outline": ("Finding",),
     "sessions.turn": ("Edit", "Turn"),

@@ -7,7 +7,6 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -22,6 +21,7 @@ from sessions.errors import (
     RequestError,
     SessionsError,
 )
+from sessions.listing import SessionInfo, belongs, mentions, row_of
 from sessions.place import Place
 from sessions.rewind.log import TIMELINE
 from sessions.transcript import reader
@@ -34,46 +34,6 @@ if TYPE_CHECKING:
 
 ListScope = Literal["project", "all"]
 _CHILD_PREFIX = "subagent-"
-
-
-@dataclass(frozen=True, slots=True)
-class SessionInfo:
-    """A row of a list.
-
-    Attributes:
-        title: The title given, else the beginning of the first prompt, else of the first summary, else None.
-        workdir: Where it works; None for a headerless file.
-        last_active_at: When its file was last written.
-        total_tokens: The size of the model's context as last reported; None when never.
-        damaged: Whether something in what was read for this cannot be read.
-    """
-
-    id: str
-    title: str | None
-    workdir: str | None
-    git_branch: str | None
-    created_at: datetime
-    last_active_at: datetime
-    total_tokens: int | None
-    first_prompt: str | None
-    path: Path
-    forked_from: str | None = None
-    damaged: bool = False
-
-    def to_json(self) -> dict[str, object]:
-        """Return the shape ``sessions list --json`` prints."""
-        return {
-            "id": self.id,
-            "title": self.title,
-            "workdir": self.workdir,
-            "git_branch": self.git_branch,
-            "created_at": clock.timestamp(self.created_at),
-            "last_active_at": clock.timestamp(self.last_active_at),
-            "total_tokens": self.total_tokens,
-            "first_prompt": self.first_prompt,
-            "path": str(self.path),
-            "forked_from": self.forked_from,
-        }
 
 
 @dataclass(slots=True)
@@ -236,10 +196,10 @@ class SessionStore:
         found = self._transcripts() if scope == "all" else self._transcripts_in(project)
         rows: builtins.list[SessionInfo] = []
         for path in sorted(found, key=_written, reverse=True):
-            row = _row(path)
-            if row is None or (scope == "project" and not _belongs(row, directory)):
+            row = row_of(path)
+            if row is None or (scope == "project" and not belongs(row, directory)):
                 continue
-            if search is not None and not _mentions(row, search):
+            if search is not None and not mentions(row, search):
                 continue
             rows.append(row)
             if limit is not None and len(rows) >= limit:
@@ -360,37 +320,6 @@ class SessionStore:
             raise
         except SessionsError:
             return self._open_at(transcript, read_only=True)
-
-
-def _row(path: Path) -> SessionInfo | None:
-    try:
-        summary, status = reader.summary(path), path.stat()
-    except OSError:
-        return None
-    header = summary.header
-    return SessionInfo(
-        id=_id_of(path),
-        title=summary.title or summary.first_prompt or summary.first_summary,
-        workdir=header.workdir if header is not None else None,
-        git_branch=header.git_branch if header is not None else None,
-        created_at=summary.created_at,
-        last_active_at=clock.from_epoch(status.st_mtime),
-        total_tokens=summary.total_tokens,
-        first_prompt=summary.first_prompt,
-        path=path,
-        forked_from=header.forked_from if header is not None else None,
-        damaged=summary.damaged,
-    )
-
-
-def _belongs(row: SessionInfo, directory: str) -> bool:
-    """Tell whether a session of the project's directory is the project's: the encoded name alone proves nothing."""
-    return row.workdir is None or paths.resolved(row.workdir) == directory
-
-
-def _mentions(row: SessionInfo, search: str) -> bool:
-    wanted = search.casefold()
-    return any(wanted in text.casefold() for text in (row.title, row.id, row.git_branch, row.first_prompt) if text)
 
 
 def _title_of(path: Path) -> str | None:

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import datetime
 
+    from sessions.listing import SessionInfo
     from sessions.rewind.plan import Checkpoint
-    from sessions.store import SessionInfo
     from sessions.upkeep import Checked
 
 _SHORT_ID = 8
