@@ -1,0 +1,153 @@
+"""The tasks of a session as they are now: what runs, how what does not run ended. Looks, changes nothing.
+
+The state of a task is computed from what its supervisor wrote, from the table of processes, and from the work this
+process holds itself.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+from sessions import clock
+from sessions.subagents.attached import Attached
+from sessions.subagents.cancelling import Quarry, found
+from sessions.subagents.folder import TaskFolder
+from sessions.subagents.identity import Identity, is_alive
+from sessions.subagents.processes import living_below
+from sessions.subagents.record import Ended, State, TaskRecord
+
+_inside: dict[str, Attached] = {}  # of the process, not of a session: it may be closed and opened again
+_statuses: dict[str, Callable[[], int | None]] = {}
+_inside_lock = threading.Lock()
+
+
+class Roster:
+    """Looks at tasks.
+
+    Args:
+        directory: Where their folders lie.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    @property
+    def attached(self) -> Mapping[str, Attached]:
+        """The work inside this process, by task."""
+        with _inside_lock:
+            return dict(_inside)
+
+    def attach(self, task: str, attached: Attached) -> None:
+        """Keep hold of work inside this process."""
+        with _inside_lock:
+            _inside[task] = attached
+
+    def ask(self, task: str, status: Callable[[], int | None]) -> None:
+        """Ask for the exit code of an adopted process there when it ended."""
+        with _inside_lock:
+            _statuses[task] = status
+
+    def folder(self, task: str) -> TaskFolder:
+        """Return where the files of a task lie."""
+        return TaskFolder(self.directory / task)
+
+    def processes(self, tasks: Sequence[TaskRecord]) -> dict[str, tuple[Identity, ...]]:
+        """Return the living processes of tasks; work inside a host has none of its own."""
+        there: dict[str, tuple[Identity, ...]] = {}
+        searched: list[Quarry] = []
+        for task in tasks:
+            quarry = self.quarry(task) if task.ended is None or not self.is_all_gone(task) else None
+            supervisor = quarry.supervisor if quarry is not None else None
+            below = living_below(supervisor) if supervisor is not None and is_alive(supervisor) else None
+            if quarry is not None and below is None:
+                searched.append(quarry)
+            there[task.id] = tuple(below or ())
+        return there | (found(searched) if searched else {})
+
+    def state(self, task: TaskRecord) -> Ended | None:
+        """Return how a task ended; None while it runs."""
+        if task.ended is not None:
+            return task.ended
+        if task.how == "attach":
+            return self._state_attached(task)
+        folder = self.folder(task.id)
+        cancelled = folder.is_cancelled()
+        started = folder.started()
+        supervised = self._is_supervised(task)  # it writes how the program ended: till then that runs
+        alive = started is not None and is_alive(started.main)
+        ended = folder.exit()  # read behind that: it is written before the program can be gone
+        if ended is None and supervised:
+            return None
+        if ended is not None:
+            code = ended.code if ended.signal is None else -ended.signal
+            state: State = "cancelled" if cancelled else "completed" if code == 0 else "failed"
+            return None if cancelled and self._is_there(task) else Ended(state, code, ended.at)
+        return None if alive else self._state_without_exit(task, cancelled=cancelled)
+
+    def to_stop(self, tasks: Iterable[TaskRecord]) -> list[TaskRecord]:
+        """Return those of the tasks of which something is still there: they run, or left processes behind."""
+        candidates = [task for task in tasks if task.ended is None or not self.is_all_gone(task)]
+        known = {task.id for task in candidates if self._is_supervised(task) or self._is_inside(task)}
+        there = self.processes([task for task in candidates if task.id not in known])
+        return [task for task in candidates if task.id in known or there.get(task.id)]
+
+    def _is_inside(self, task: TaskRecord) -> bool:
+        """Tell whether it is work inside a host that runs."""
+        return task.how == "attach" and self.state(task) is None
+
+    # -- one task --------------------------------------------------------------------------------------------------
+
+    def quarry(self, task: TaskRecord) -> Quarry | None:
+        """Return what is to be found and stopped of a task; None for work inside a host."""
+        if task.how == "attach":
+            return None
+        started = self.folder(task.id).started()
+        if started is None:
+            return Quarry(task.id, None, None, None, task.tag or None)
+        group = started.group or None
+        return Quarry(task.id, started.main, group, started.supervisor, task.tag or None)
+
+    def _is_there(self, task: TaskRecord) -> bool:
+        return bool(self.processes([task]).get(task.id))
+
+    def is_all_gone(self, task: TaskRecord) -> bool:
+        """Tell whether it is known that nobody of an ended task is left; an adopted one's leftovers are its owner's."""
+        if task.how != "spawn":
+            return True
+        ended = self.folder(task.id).exit()
+        return ended is not None and ended.gone
+
+    def _is_supervised(self, task: TaskRecord) -> bool:
+        """Tell whether its supervisor lives: it leaves when nobody of the task is left, and no look misses that."""
+        started = self.folder(task.id).started() if task.how == "spawn" else None
+        return started is not None and started.supervisor is not None and is_alive(started.supervisor)
+
+    def _state_attached(self, task: TaskRecord) -> Ended | None:
+        attached = _inside.get(task.id)
+        if attached is not None:
+            outcome = attached.outcome()
+            return None if outcome is None else Ended(outcome, None, clock.timestamp(), attached.failure())
+        started = self.folder(task.id).started()
+        elsewhere = started is not None and started.main.pid != os.getpid()
+        return None if elsewhere and started is not None and is_alive(started.main) else Ended("lost")
+
+    def _state_without_exit(self, task: TaskRecord, *, cancelled: bool) -> Ended | None:
+        if self._is_there(task) and (cancelled or self.folder(task.id).started() is None):
+            return None  # it is being stopped, or just started
+        if cancelled:
+            return Ended("cancelled")
+        code = self.code(task) if task.how == "adopt" else None
+        if code is not None:
+            return Ended("completed" if code == 0 else "failed", code, clock.timestamp())
+        return Ended("lost")
+
+    def code(self, task: TaskRecord) -> int | None:
+        """Return what a program exited with, negative where a signal ended it; None where nobody knows."""
+        if (ended := self.folder(task.id).exit()) is not None:
+            return ended.code if ended.signal is None else -ended.signal
+        if (status := _statuses.get(task.id)) is not None:
+            return status()
+        return None
