@@ -16,7 +16,7 @@ Errors take data and build their message: one line, no trailing period, ready fo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 
 class SessionsError(Exception):
@@ -35,6 +35,14 @@ class SessionsError(Exception):
         super().__init__(message)
         self.message = message
         self.details = details
+
+    def __str__(self) -> str:
+        return self.message
+
+    def add(self, said: str, **details: object) -> None:
+        """Say more: what became of things before it failed."""
+        self.message = f"{self.message}; {said}"
+        self.details |= details
 
 
 class RequestError(SessionsError):
@@ -103,6 +111,19 @@ class BusyError(ConflictError):
 
     def __init__(self, what: str) -> None:
         super().__init__(f"cannot {what} while a turn is open; end the turn first")
+
+
+class UnstoppableError(ConflictError):
+    """Background work could not be stopped for certain."""
+
+    code = "unstoppable"
+
+    def __init__(self, survivors: Mapping[str, Sequence[int]]) -> None:
+        named = "; ".join(
+            name + (f": process{'es' if len(pids) > 1 else ''} {', '.join(map(str, pids))}" if pids else "")
+            for name, pids in survivors.items()
+        )
+        super().__init__(f"could not stop {named}", survivors={name: list(pids) for name, pids in survivors.items()})
 
 
 class StaleError(ConflictError):

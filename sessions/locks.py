@@ -15,13 +15,17 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
+import math
 import os
 import socket
 import sys
+import time
 import weakref
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.0005, 0.02
 
 
 class HeldError(Exception):
@@ -54,25 +58,32 @@ class FileLock:
         """Whether this object holds the lock and the path still names its file."""
         return self._fd is not None and _names_inode(self.path, self._fd)
 
-    def acquire(self, *, wait: bool = False) -> None:
+    def acquire(self, *, wait_s: float = 0) -> None:
         """Take the lock.
 
         Args:
-            wait: Block until it is free instead of raising.
+            wait_s: How long to wait until it is free.
 
         Raises:
-            HeldError: Somebody else holds it and ``wait`` is False.
+            HeldError: Somebody else holds it, and went on holding it.
             OSError: The file cannot be made or the file system knows no locks.
         """
+        deadline = time.monotonic() + wait_s
+        pause_s = _FIRST_PAUSE_S
         while True:
             fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
-                fcntl.flock(fd, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 current = _names_inode(self.path, fd)
             except BlockingIOError:
-                holder = _read_holder(fd)
+                gives_up = time.monotonic() >= deadline
+                holder = _read_holder(fd) if gives_up else (None, None)
                 os.close(fd)
-                raise HeldError(*holder) from None
+                if gives_up:
+                    raise HeldError(*holder) from None
+                time.sleep(pause_s)
+                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+                continue
             except BaseException:
                 os.close(fd)
                 raise
@@ -110,7 +121,7 @@ class FileLock:
             os.close(fd)
 
     def __enter__(self) -> Self:
-        self.acquire(wait=True)
+        self.acquire(wait_s=math.inf)
         return self
 
     def __exit__(
@@ -144,11 +155,23 @@ def _read_holder(fd: int) -> tuple[int | None, str | None]:
     try:
         said = json.loads(os.pread(fd, 4096, 0))
     except (OSError, ValueError):
-        return None, None
+        said = None
     if not isinstance(said, dict):
-        return None, None
+        return _pid_of_holder(fd), None
     pid, command = said.get("pid"), said.get("command")
-    return (pid if isinstance(pid, int) else None), (command if isinstance(command, str) else None)
+    return (pid if isinstance(pid, int) else _pid_of_holder(fd)), (command if isinstance(command, str) else None)
+
+
+def _pid_of_holder(fd: int) -> int | None:
+    """Return who holds a lock nobody signed, where the system says it (Linux)."""
+    status = os.fstat(fd)
+    inode = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
+    try:
+        with open("/proc/locks", encoding="ascii") as locks:
+            fields = next((line.split() for line in locks if f" {inode} " in line and "FLOCK" in line), None)
+        return int(fields[4]) if fields is not None else None
+    except (OSError, ValueError, IndexError):
+        return None
 
 
 def _command() -> str:

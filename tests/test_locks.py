@@ -100,7 +100,7 @@ def test_the_lock_of_a_killed_process_is_free_at_once(tmp_path, start):
 def test_waiting_gets_the_lock_when_its_holder_ends(tmp_path, start):
     holder = start(HOLDER, tmp_path / "lock")
     waiting = start(
-        HOLDER.replace("lock.acquire()", "print('waiting', flush=True); lock.acquire(wait=True)"), tmp_path / "lock"
+        HOLDER.replace("lock.acquire()", "print('waiting', flush=True); lock.acquire(wait_s=60)"), tmp_path / "lock"
     )
     holder.stdin.close()
     assert waiting.stdout.readline() == "held\n"
@@ -181,7 +181,8 @@ def test_an_unreadable_holder_is_another_process(tmp_path, written):
     path.write_bytes(written)
     with pytest.raises(HeldError) as held:
         FileLock(path).acquire()
-    assert (held.value.pid, held.value.command) == (None, None)
+    named = os.getpid() if os.path.exists("/proc/locks") else None  # there the system says it
+    assert (held.value.pid, held.value.command) == (named, None)
     lock.release()
 
 

@@ -98,7 +98,8 @@ def _turn(turn: TurnRecord) -> Record:
 
 
 def _gap(gap: Gap, turn: int, rebased: Callable[[str], str]) -> Record:
-    return {"kind": "gap", "turn": turn, "gap": gap.kind, "paths": [rebased(path) for path in gap.paths]}
+    paths = [rebased(path) for path in gap.paths]
+    return {"kind": "gap", "turn": turn, "gap": gap.kind, "paths": paths} | ({"what": gap.what} if gap.what else {})
 
 
 def _mark(mark: MarkRecord, moved: Callable[[MarkRecord], tuple[int, str]]) -> Record:
@@ -116,7 +117,8 @@ def _touch(touch: Touch, path: str, names: _Names) -> Iterator[Record]:
             yield {"kind": "wrote", "path": path, "by": touch.by, **sides}
         return
     place: Record = {"turn": touch.turn, "edit": 0, "path": path}
-    yield {"kind": "before", **place, "by": touch.by, **before.to_record()}
+    authors = {"authors": list(touch.authors)} if len(touch.authors) > 1 else {}
+    yield {"kind": "before", **place, "by": touch.by, **authors, **before.to_record()}
     if after is not None:
         identity = list(touch.identity) if touch.identity is not None else None
         yield {"kind": "after", **place, **after.to_record(), "identity": identity, "overlap": touch.overlap}

@@ -7,13 +7,16 @@ can be restored; between the edit and ``end_edit``, a touch without an *after*, 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 
 from sessions import clock
 from sessions.errors import ConflictError
+from sessions.ids import TASK_PREFIX
+from sessions.rewind.authors import AGENT
 from sessions.rewind.keeping import Keeper
 from sessions.rewind.log import CaptureLog
+from sessions.rewind.needs import is_within
 from sessions.rewind.net import net
 from sessions.rewind.payloads import Payloads
 from sessions.rewind.recorded import MarkRecord, Touch, TurnRecord
@@ -21,6 +24,7 @@ from sessions.rewind.seam import Place
 from sessions.rewind.states import Absent, Directory, FileState, Image, Link, OverLimit, Unreadable
 from sessions.rewind.timeline import Timeline
 from sessions.rewind.worktree import Worktree
+from sessions.subagents.record import TaskRecord
 
 Record = dict[str, object]
 
@@ -36,6 +40,7 @@ class OpenEdit:
         overlaps: Paths another edit was open for at the same time.
         repositories: The ``.git`` of named directories: one that is gone at the end was not captured.
         done: Whether it was ended; one that outlives its turn is not yet.
+        as_of_ns: When it ended, as the system stamps files; None: now.
     """
 
     turn: TurnRecord
@@ -47,6 +52,7 @@ class OpenEdit:
     overlaps: set[str] = field(default_factory=set)
     repositories: list[str] = field(default_factory=list)
     done: bool = False
+    as_of_ns: int | None = None
 
 
 class Recorder:
@@ -54,10 +60,12 @@ class Recorder:
 
     Args:
         limit_bytes: A larger file is a gap.
-        shown: Spells an identity for people.
+        author: Who makes the edits.
     """
 
-    def __init__(self, log: CaptureLog, payloads: Payloads, worktree: Worktree, *, limit_bytes: int) -> None:
+    def __init__(
+        self, log: CaptureLog, payloads: Payloads, worktree: Worktree, *, limit_bytes: int, author: str = AGENT
+    ) -> None:
         self._log = log
         self._payloads = payloads
         self._worktree = worktree
@@ -65,6 +73,7 @@ class Recorder:
         self._edits: list[OpenEdit] = []
         self._numbers = 0
         self._ended: set[int] = set()
+        self._author = author
 
     def begin_turn(self, message_id: str, run_id: str | None) -> TurnRecord:
         """Put a turn on the timeline; not durable before its first capture, without which nothing is missing."""
@@ -75,9 +84,12 @@ class Recorder:
             return timeline.turns[number]
 
     def begin_edit(
-        self, turn: TurnRecord, paths: Sequence[str | bytes | os.PathLike[str]], *, by: str = "agent"
+        self, turn: TurnRecord, paths: Sequence[str | bytes | os.PathLike[str]], *, by: str | None = None
     ) -> OpenEdit:
         """Keep what the paths are now; durable on return.
+
+        Args:
+            by: Who makes the edit: a task; None: the author this records for.
 
         Raises:
             ConflictError: The turn was removed by a rewind.
@@ -85,10 +97,10 @@ class Recorder:
             OSError: A snapshot cannot be stored; nothing was recorded, the edit must not be made.
         """
         self._numbers += 1
-        edit = OpenEdit(turn, self._numbers, by)
+        edit = OpenEdit(turn, self._numbers, by or self._author)
         named = [self._worktree.identify(path) for path in paths]
         with self._log.locked() as timeline:
-            refuse_removed(timeline, turn)
+            self._refuse_late(timeline, turn)
             self._keeper.begin(timeline)
             records: list[Record] = []
             for path in named:
@@ -113,13 +125,52 @@ class Recorder:
         with self._log.locked() as timeline:
             if edit.done:
                 return
-            refuse_removed(timeline, edit.turn)
+            self._refuse_late(timeline, edit.turn)
             self._record_end(timeline, edit)
             edit.done = True
             if edit in self._edits:
                 self._edits.remove(edit)
             if edit.turn.turn in self._ended:
                 self._conclude(timeline, edit.turn)
+
+    def end_work(
+        self, tasks: Sequence[TaskRecord], children: Container[str] = (), *, as_of: Mapping[str, int] | None = None
+    ) -> None:
+        """Record what tasks left in the files captured around them, and subagents in those they had open: they ended.
+
+        What belongs to a turn that was removed is passed over. Doing it again changes nothing that matters.
+
+        Args:
+            children: The ids of the subagents' sessions that ended.
+            as_of: By task, when it ended, as the system stamps files: what is newer somebody else did. Of a task that
+                is not in it, what is there now is what it left.
+
+        Raises:
+            OSError: Not all could be recorded.
+        """
+        with self._log.locked() as timeline:
+            edits: list[OpenEdit] = []
+            for task in tasks:
+                if task.edits and task.turn in timeline.turns:
+                    edit = OpenEdit(timeline.turns[task.turn], 0, task.id, named=[*task.edits])
+                    edit.as_of_ns = (as_of or {}).get(task.id)
+                    edit.paths = {touch.path: None for touch in timeline.touches if task.id in touch.authors}
+                    edits.append(edit)
+            opened: dict[tuple[int, str], OpenEdit] = {}
+            for touch in timeline.touches:
+                if touch.after is None and touch.by in children and touch.turn in timeline.turns:
+                    turn = timeline.turns[touch.turn]
+                    opened.setdefault((turn.turn, touch.by), OpenEdit(turn, 0, touch.by)).paths[touch.path] = None
+            edits += opened.values()
+            ended = {edit.by for edit in edits}
+            self._edits = [each for each in self._edits if each.by not in ended]
+            for edit in edits:
+                self._record_end(timeline, edit)
+            for turn in {edit.turn.turn: edit.turn for edit in edits}.values():
+                self._conclude(timeline, turn)
+
+    def _refuse_late(self, timeline: Timeline, turn: TurnRecord) -> None:
+        refuse_removed(timeline, turn)
 
     def _record_end(self, timeline: Timeline, edit: OpenEdit) -> None:
         self._keeper.begin(timeline)
@@ -131,7 +182,9 @@ class Recorder:
                 self._refuse(edit.turn, edit, "git", path, records)
         if records:
             self._log.append(records, sync=False)
-        after = [self._after(timeline, edit.turn, path, edit) for path in edit.paths]
+        after = [
+            self._after(timeline, edit.turn, path, edit) for path in edit.paths if not is_newer(path, edit.as_of_ns)
+        ]
         if after:
             self._log.append(after, sync=False)
 
@@ -142,7 +195,7 @@ class Recorder:
             ConflictError: The turn was removed by a rewind.
         """
         with self._log.locked() as timeline:
-            refuse_removed(timeline, turn)
+            self._refuse_late(timeline, turn)
             self._log.append([{"kind": "gap", "turn": turn.turn, "gap": kind, "paths": list(paths)}], sync=False)
 
     def mark(self, turn: TurnRecord, name: str, place: Place) -> MarkRecord:
@@ -186,7 +239,7 @@ class Recorder:
 
     def _as_is(self, turn: TurnRecord, path: str) -> list[Record]:
         """Return records of what a path is that somebody else changed: a touch that only looked."""
-        place: Record = {"turn": turn.turn, "edit": 0, "path": path, "by": "agent"}
+        place: Record = {"turn": turn.turn, "edit": 0, "path": path, "by": self._author}
         image = self._keeper.before(turn, path).to_record()
         return [{"kind": "before", **place, **image}, {"kind": "after", **place, **image}]
 
@@ -194,7 +247,7 @@ class Recorder:
         return [edit for edit in self._edits if edit.turn.turn == turn.turn]
 
     def _edit_of(self, turn: TurnRecord, path: str) -> OpenEdit:
-        return next((edit for edit in self._edits_of(turn) if path in edit.paths), OpenEdit(turn, 0, "agent"))
+        return next((edit for edit in self._edits_of(turn) if path in edit.paths), OpenEdit(turn, 0, self._author))
 
     def end_turn(self, turn: TurnRecord) -> None:
         """Record what the edits still open left so far, make it durable, and record the turn's net effect.
@@ -203,6 +256,8 @@ class Recorder:
         """
         with self._log.locked() as timeline:
             for edit in self._edits_of(turn):
+                if edit.by.startswith(TASK_PREFIX):
+                    continue  # it is open until the task is settled
                 if turn.turn in timeline.turns:
                     self._record_end(timeline, edit)
                 self._edits.remove(edit)
@@ -265,8 +320,17 @@ class Recorder:
         if touch is not None and self._keeper.is_as_left(touch):  # else somebody changed it: a touch of its own
             if (kind := _gap_of(touch.before.state)) is not None:
                 edit.gaps.append((kind, path))
+            if touch.after is None and touch.by != edit.by:  # another writer has it open right now
+                edit.overlaps.add(path)
             edit.paths[path] = None
             records.append({"kind": "again", "turn": turn.turn, "edit": edit.number, "path": path, "by": edit.by})
+            return self._worktree.examine(path, limit_bytes=0)[0]
+        if touch is None and (task := _making(timeline, turn, path)) is not None and task != edit.by:
+            place = {"turn": turn.turn, "edit": edit.number, "path": path}
+            records.append({"kind": "before", **place, "by": task, **Image(Absent()).to_record()})
+            records.append({"kind": "again", **place, "by": edit.by})
+            edit.paths[path] = None
+            edit.overlaps.add(path)
             return self._worktree.examine(path, limit_bytes=0)[0]
         image = self._keeper.before(turn, path)
         if (kind := _gap_of(image.state)) is not None:
@@ -294,7 +358,7 @@ class Recorder:
     ) -> None:
         """Record what appeared below a named path, if that is a directory now: it was not there when the edit began."""
         for path in self._worktree.descend(named):
-            if path in edit.paths or self._worktree.why_not(path) is not None:
+            if path in edit.paths or self._worktree.why_not(path) is not None or is_newer(path, edit.as_of_ns):
                 continue
             edit.paths[path] = None
             if timeline.touch_in(turn.turn, path) is None:
@@ -328,7 +392,16 @@ class Recorder:
             **touch.after.to_record(),
             "identity": list(astuple(identity)),
             "overlap": touch.overlap,
+            "settled": True,
         }
+
+
+def _making(timeline: Timeline, turn: TurnRecord, path: str) -> str | None:
+    """Return the task that may have made a path: it lies in a directory captured around it, and was not there."""
+    for task in timeline.tasks.values():
+        if task.turn == turn.turn and task.ended is None and path not in task.edits and is_within(path, {*task.edits}):
+            return task.id
+    return None
 
 
 def _gap_of(state: FileState) -> str | None:
@@ -340,6 +413,19 @@ def _gap_of(state: FileState) -> str | None:
             return "unreadable"
         case _:
             return None
+
+
+def is_newer(path: str, moment_ns: int | None) -> bool:
+    """Tell whether a path may have been changed after a moment; of a directory that is there, only its making."""
+    if moment_ns is None:
+        return False
+    try:
+        return os.lstat(path).st_ctime_ns > moment_ns
+    except OSError:
+        parent = os.path.dirname(path)
+        while not os.path.isdir(parent) and len(parent) > 1:
+            parent = os.path.dirname(parent)
+        return os.stat(parent).st_mtime_ns > moment_ns
 
 
 def refuse_removed(timeline: Timeline, turn: TurnRecord) -> None:

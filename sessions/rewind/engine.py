@@ -8,7 +8,8 @@
  3   make each file what it must be            some files new; recovery goes on: a file already new is left, one still
                                                old is changed, one half-way between is finished, one that is nothing of
                                                this was edited meanwhile: left, reported
- 4   rewrite the transcript; or show the fork  all new but the bookkeeping; recovery does the rest
+ 4   move the sessions of subagents; rewrite   all new but the bookkeeping; recovery does the rest
+     the transcript; or show the fork
  5   append to the timeline                    as 4
  6   rename the intent into the undo record    all new
 ===  ========================================  =========================================================================
@@ -33,6 +34,7 @@ from types import FrameType
 
 from sessions.errors import IncompleteError, StaleError
 from sessions.rewind.applying import Applier
+from sessions.rewind.children import Children
 from sessions.rewind.journal import Journal, Record
 from sessions.rewind.judge import Change
 from sessions.rewind.log import CaptureLog
@@ -74,6 +76,7 @@ class Engine:
         self._log = log
         self._splicer = Splicer(writer, payloads)
         self._offshoots = Offshoots(writer.path.parent)
+        self._children = Children(writer.path)
         self._transcript = str(writer.path)
 
     def run(self, draft: Record, splice: Splice | None) -> Outcome:
@@ -187,6 +190,8 @@ class Engine:
     def _complete(self, record: Record) -> tuple[str, ...]:
         """Make files and transcript new; return the paths that were neither image and were left alone."""
         left = self._applier.apply(record.id, record.changes)
+        for move in record.children:
+            self._children.carry_out(move)
         if record.fork is not None:
             self._offshoots.publish(record.fork)
         if record.cut is None or self._splicer.apply(record.cut):
@@ -218,6 +223,8 @@ class Engine:
             rewritten = record.cut is not None and not self._splicer.take_back(record.cut)
             if record.fork is not None:
                 self._offshoots.withdraw(record.fork)
+            for move in reversed(record.children):
+                self._children.carry_out(move.reversed())
             left = self._applier.apply(record.id, [change.reversed() for change in reversed(record.changes)])
             if cause is None or not left:
                 self._journal.withdraw(record)

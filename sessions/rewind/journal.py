@@ -28,6 +28,7 @@ from typing import cast
 from sessions import files
 from sessions.errors import IncompleteError
 from sessions.ids import is_safe
+from sessions.rewind.children import Move, move_from
 from sessions.rewind.judge import Change
 from sessions.rewind.offshoots import Offshoot, offshoot_from
 from sessions.rewind.states import Content, Image, Payload, image_from, payload_from
@@ -93,6 +94,8 @@ class Record:
         captures: The paths whose new state counts as captured on the timeline: those of a rewind of the code alone, and
             what an undo or redo overwrites of somebody else.
         fork: The session in which the conversation goes on; None where it goes on in this one.
+        children: The sessions of subagents that leave or come back.
+        stopped: What the tasks are called that were stopped for it.
     """
 
     id: str
@@ -109,6 +112,8 @@ class Record:
     length: int = 0
     captures: tuple[str, ...] = ()
     fork: Offshoot | None = None
+    children: tuple[Move, ...] = ()
+    stopped: tuple[str, ...] = ()
 
     def to_record(self) -> dict[str, object]:
         """Return plain data; ``record_from(r.to_record()) == r``."""
@@ -132,6 +137,8 @@ class Record:
             "length": self.length,
             "captures": list(self.captures),
             "fork": self.fork.to_record() if self.fork else None,
+            "children": [move.to_record() for move in self.children],
+            "stopped": list(self.stopped),
         }
 
 
@@ -159,6 +166,8 @@ def record_from(data: Mapping[str, object]) -> Record:
             length=length,
             captures=tuple(str(path) for path in cast("list[object]", data.get("captures", []))),
             fork=offshoot_from(data.get("fork")),
+            children=tuple(move_from(each) for each in cast("list[object]", data.get("children", []))),
+            stopped=tuple(str(label) for label in cast("list[object]", data.get("stopped", []))),
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a transaction: {error!r}") from error

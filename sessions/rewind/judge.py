@@ -9,6 +9,8 @@ from sessions.rewind.needs import Need
 from sessions.rewind.plan import Action, Conflict, FileVerdict, OnConflict, Reason
 from sessions.rewind.states import Absent, Content, Directory, FileState, Image, Link, OverLimit, Unreadable, same
 
+_STOPPING = "a task that will be stopped still edits it"
+
 
 @dataclass(frozen=True, slots=True)
 class Change:
@@ -63,7 +65,8 @@ def judge(
     if forbidden:
         return _skip(need, shown, "outside", "it lies outside the directories of this session")
     if same(current, need.target.state):
-        return Judgement(FileVerdict(shown, "unchanged", None, need.by, 0, 0))
+        note = _STOPPING if need.stopping else ""
+        return Judgement(FileVerdict(shown, "unchanged", None, need.by, 0, 0, note))
     if (impossible := _impossible(need, shown, kept=kept)) is not None:
         return impossible
     if isinstance(current, Unreadable):
@@ -88,6 +91,8 @@ def _impossible(need: Need, shown: str, *, kept: bool) -> Judgement | None:
 def _change(need: Need, current: FileState, shown: str, on_conflict: OnConflict, *, named: bool) -> Judgement:
     change = Change(need.path, Image(current), need.target)
     action = _action(current, need.target.state)
+    if need.stopping:
+        return Judgement(FileVerdict(shown, action, None, need.by, note=_STOPPING), change)
     if need.contested:
         found = need.contested
     elif need.left is None:

@@ -15,25 +15,30 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from sessions import files
-from sessions.locks import FileLock
+from sessions.errors import ConflictError
+from sessions.locks import FileLock, HeldError
 from sessions.rewind.timeline import VERSION, Timeline
 from sessions.transcript.codec import dumps, loads
 
 TIMELINE = "timeline.jsonl"
+_PATIENCE_S = 30.0
 
 
 class CaptureLog:
     """The log of one session. Objects work from several threads.
 
     Args:
-        sidecar: The session's ``.ckpt`` directory; made when the first record is appended.
+        sidecar: The session's ``.ckpt`` directory.
+        make: Whether it is made when the first record is appended; else it must be there: the session is another one.
     """
 
-    def __init__(self, sidecar: Path) -> None:
+    def __init__(self, sidecar: Path, *, make: bool = True) -> None:
         self.sidecar = sidecar
+        self._make = make
         self.path = sidecar / TIMELINE
         self._lock = FileLock(sidecar / "captures.lock")
-        self._thread_lock = threading.RLock()
+        self._writing = threading.RLock()  # held while the lock is, and while it is waited for
+        self._reading = threading.RLock()
         self._depth = 0
         self._inode: int | None = None
         self._offset = 0
@@ -42,7 +47,7 @@ class CaptureLog:
 
     def read(self) -> Timeline:
         """Return the timeline as of now, reading only what was appended since the last call."""
-        with self._thread_lock:
+        with self._reading:
             try:
                 with open(self.path, "rb") as log:
                     self._catch_up(log.fileno())
@@ -53,11 +58,14 @@ class CaptureLog:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[Timeline]:
-        """Hold the log's lock and give the timeline as of now. May be entered again by the thread that holds it."""
-        with self._thread_lock:
+        """Hold the log's lock and give the timeline as of now. May be entered again by the thread that holds it.
+
+        Raises:
+            ConflictError: Somebody else holds it and does not go on; or the session is gone.
+        """
+        with self._writing:
             if not self._depth:
-                files.make_directory(self.sidecar)
-                self._lock.acquire(wait=True)
+                self._take()
             self._depth += 1
             try:
                 yield self.read()
@@ -65,6 +73,19 @@ class CaptureLog:
                 self._depth -= 1
                 if not self._depth:
                     self._lock.release()
+
+    def _take(self) -> None:
+        try:
+            if self._make:
+                files.make_directory(self.sidecar)
+            self._lock.acquire(wait_s=_PATIENCE_S)
+        except HeldError as held:
+            who = "another process" if held.pid is None else f"process {held.pid}"
+            raise ConflictError(
+                f"{who} holds {self._lock.path} for more than {_PATIENCE_S:.0f} s: it may be stopped", pid=held.pid
+            ) from None
+        except FileNotFoundError:
+            raise ConflictError(f"the session of {self.sidecar} is gone") from None
 
     def append(self, records: Sequence[dict[str, object]], *, sync: bool = True) -> None:
         """Append records, numbered, in one write. The caller holds the lock.

@@ -7,13 +7,14 @@ its messages are merged in at the places of their prompts.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from sessions.errors import NotFoundError
-from sessions.rewind.recorded import MarkRecord, Order, Touch
+from sessions.rewind.recorded import REWINDS, MarkRecord, Order, Span, Touch
 from sessions.rewind.states import Content, Image, same
 from sessions.rewind.timeline import Timeline
 from sessions.transcript.outline import ForeignSnapshot, Prompt
@@ -76,11 +77,12 @@ class Need:
     Attributes:
         target: Its state at the position gone back to.
         left: What the agent left there; None when nobody recorded it.
-        by: Who edited it last.
+        by: Who edited it, in the order of their first edits, joined by ``, ``.
         identity: What the system said of the file with ``left``: device and inode, maybe more.
         contested: Why it is a conflict whatever is there now, in a phrase: edits of it ran at the same time, or others
             edited it since. Empty where neither is so.
         note: What else there is to know, in a phrase; may be empty.
+        stopping: Whether background work edits it that is stopped first: what is there now is not the end of it.
     """
 
     path: str
@@ -90,44 +92,40 @@ class Need:
     identity: tuple[int, ...] | None = None
     contested: str = ""
     note: str = ""
+    stopping: bool = False
 
 
+_NEVER = math.inf
 _BETWEEN_EDITS = "somebody else changed it between the agent's edits"
 _OVERLAP = "edited by two at the same time"
 
 
-def needs_after(touches: Iterable[Touch], position: Order) -> list[Need]:
-    """Return what every path changed after ``position`` needs to be as it was there, by path.
+Called = Callable[[Touch], str]
+"""Says whose an edit is, as in "edited since by …"."""
+
+
+def needs_after(touches: Iterable[Touch], span: Span, called: Called) -> list[Need]:
+    """Return what every path that was changed by what goes needs to be as it was before, by path.
 
     A touch that changed nothing (an edit that only looked) tells what a path was, never what the agent left; a path
-    that has only such touches needs nothing, whatever somebody else did to it since.
+    that has only such touches needs nothing, whatever somebody else did to it since. What work that stays edited since
+    is contested.
 
     Args:
         touches: Live touches in timeline order.
-        position: A place on the timeline; a touch exactly there counts as after it.
+        span: What goes.
+        called: Names the authors of edits that stay.
     """
-    targets: dict[str, Image] = {}
-    needs: dict[str, Need] = {}
-    between = _Between()
-    for touch in touches:
-        if touch.order < position:
-            continue
-        target = targets.setdefault(touch.path, touch.before)
-        between.note(touch)
-        if touch.after is not None and same(touch.before.state, touch.after.state):
-            continue
-        earlier = needs.get(touch.path)
-        contested = _OVERLAP if touch.overlap else earlier.contested if earlier is not None else ""
-        note = between.notes.get(touch.path, "")
-        needs[touch.path] = Need(touch.path, target, touch.after, _author(touch), touch.identity, contested, note)
-    return [needs[path] for path in sorted(needs)]
+    return _Needs(lambda touch: span.holds(touch.order, touch.turn), called, looks_count=True).of(touches)
 
 
-def needs_at_mark(touches: Iterable[Touch], mark: MarkRecord) -> list[Need]:
+def needs_at_mark(touches: Iterable[Touch], mark: MarkRecord, span: Span, called: Called) -> list[Need]:
     """Return what is needed to go back to a mark: as ``needs_after``, and what its turn edited in front of it stays so.
 
     Args:
         touches: As for ``needs_after``.
+        span: What goes, from the mark on.
+        called: As for ``needs_after``.
     """
     touches = list(touches)
     left: dict[str, Touch] = {}
@@ -139,17 +137,15 @@ def needs_at_mark(touches: Iterable[Touch], mark: MarkRecord) -> list[Need]:
         if touch.turn == mark.turn and touch.order < mark.order and not looked_only:
             left[touch.path] = touch
     needs = {
-        path: Need(path, there.get(path, touch.after), touch.after, _author(touch), touch.identity)
+        path: Need(path, there.get(path, touch.after), touch.after, _joined(_authors(touch)), touch.identity)
         for path, touch in left.items()
         if touch.after is not None
     }
-    needs |= {need.path: need for need in needs_after(touches, mark.order)}
+    needs |= {need.path: need for need in needs_after(touches, span, called)}
     return [needs[path] for path in sorted(needs)]
 
 
-def needs_of_run(
-    touches: Iterable[Touch], turns: Container[int], position: Order, others: Mapping[int, str]
-) -> list[Need]:
+def needs_of_run(touches: Iterable[Touch], turns: Container[int], position: Order, called: Called) -> list[Need]:
     """Return what every path a run changed needs to be as it was before the run's first edit of it, by path.
 
     What others edited since then is contested. What a rewind wrote since is what must be there now.
@@ -158,32 +154,70 @@ def needs_of_run(
         touches: As for ``needs_after``.
         turns: The turns of the run.
         position: Only what the run did from this place on.
-        others: What to call the other turns, as in "edited since by …".
+        called: Names the authors of other edits.
     """
-    targets: dict[str, Image] = {}
-    needs: dict[str, Need] = {}
-    contested: dict[str, str] = {}
-    between = _Between()
-    for touch in touches:
-        ours = touch.turn is not None and touch.turn in turns and touch.order >= position
-        if ours or touch.path in targets:
+
+    def ours(touch: Touch) -> bool:
+        return touch.turn is not None and touch.turn in turns and touch.order >= position
+
+    return _Needs(ours, called, looks_count=False).of(touches)
+
+
+class _Needs:
+    """Collects what paths need.
+
+    Args:
+        ours: Whether a touch is to be taken back.
+        called: Names the authors of others.
+        looks_count: Whether an edit that only looked tells what a path was.
+    """
+
+    def __init__(self, ours: Callable[[Touch], bool], called: Called, *, looks_count: bool) -> None:
+        self._ours = ours
+        self._called = called
+        self._looks_count = looks_count
+
+    def of(self, touches: Iterable[Touch]) -> list[Need]:
+        targets: dict[str, Image] = {}
+        needs: dict[str, Need] = {}
+        contested: dict[str, str] = {}
+        authors: dict[str, dict[str, None]] = {}
+        closed: dict[str, float] = {}
+        outlasting: dict[str, Touch] = {}  # edits of others that began before ours, and maybe ended later
+        between = _Between()
+        for touch in touches:
+            ours = self._ours(touch)
+            if not ours and touch.path not in targets:
+                outlasting[touch.path] = touch
+                continue
+            looked_only = touch.after is not None and same(touch.before.state, touch.after.state)
+            if ours and (self._looks_count or not looked_only) and touch.path not in targets:
+                targets[touch.path] = touch.before
+                other = outlasting.get(touch.path)
+                if other is not None and (other.closed > touch.order[0] or (other.after is None and other.is_of_work)):
+                    contested[touch.path] = f"edited since by {self._called(other)}"
             between.note(touch)
-        if touch.after is not None and same(touch.before.state, touch.after.state):
-            continue
-        if ours:
-            targets.setdefault(touch.path, touch.before)
-        if touch.path not in targets:
-            continue
-        if touch.overlap:
-            contested[touch.path] = _OVERLAP
-        elif not ours and not touch.is_of_a_rewind:
-            contested[touch.path] = f"edited since by {others.get(touch.turn or 0, 'another agent')}"
-        by = _author(touch) if ours or touch.path not in needs else needs[touch.path].by
-        needs[touch.path] = Need(touch.path, targets[touch.path], touch.after, by, touch.identity)
-    return [
-        replace(needs[path], contested=contested.get(path, ""), note=between.notes.get(path, ""))
-        for path in sorted(needs)
-    ]
+            if looked_only:
+                continue
+            if touch.overlap:
+                contested[touch.path] = _OVERLAP
+            elif not ours and not touch.is_of_a_rewind:
+                contested[touch.path] = f"edited since by {self._called(touch)}"
+            if ours:
+                authors.setdefault(touch.path, {}).update(dict.fromkeys(_authors(touch)))
+            ended = closed.get(touch.path, 0)  # the last to end counts, not the last to begin
+            if touch.after is None or not touch.closed or touch.closed >= ended:
+                closed[touch.path] = max(touch.closed, ended) if touch.after is not None else _NEVER
+                needs[touch.path] = Need(touch.path, targets[touch.path], touch.after, "", touch.identity)
+        return [
+            replace(
+                needs[path],
+                by=_joined(authors.get(path, ())),
+                contested=contested.get(path, ""),
+                note=between.notes.get(path, ""),
+            )
+            for path in sorted(needs)
+        ]
 
 
 class _Between:
@@ -203,8 +237,15 @@ class _Between:
             self._ends.pop(touch.path, None)
 
 
-def _author(touch: Touch) -> str:
-    return touch.by.split(" rw-")[0]
+def _authors(touch: Touch) -> Iterator[str]:
+    for by in touch.authors or (touch.by,):
+        yield by.split(" rw-")[0]
+
+
+def _joined(authors: Iterable[str]) -> str:
+    """Return authors as people read them; a rewind is one only where nobody else is."""
+    edited = [by for by in authors if by not in REWINDS]
+    return ", ".join(edited or dict.fromkeys(authors))
 
 
 def known_content(need: Need) -> Content | None:

@@ -31,8 +31,8 @@ class Gap:
 
     Attributes:
         kind: ``shell`` and other words of the host, or ours: ``outside``, ``over_limit``, ``unreadable``,
-            ``git``, ``store``, ``lost_records`` (of a diff), ``background_task`` (nothing is known of its process, so
-            it was not stopped).
+            ``git``, ``store``, ``lost_records`` (of a diff), ``task`` (a background task whose edits are not
+            captured), ``background_task`` (nothing is known of its process, so it was not stopped).
         paths: The paths it concerns, as shown to people; empty when nobody knows.
         turn: The message id of the turn's prompt.
         what: A name for it, such as a task's id; may be empty.
@@ -157,6 +157,25 @@ class FileVerdict:
 
 
 @dataclass(frozen=True, slots=True)
+class StoppedTask:
+    """A background task that is stopped.
+
+    Attributes:
+        id: The task.
+        label: What it is called.
+        proof: By what it is known that nobody of it is left, such as ``group, parentage and tag``; empty in a plan.
+    """
+
+    id: str
+    label: str
+    proof: str = ""
+
+    def to_json(self) -> dict[str, object]:
+        """Return ``{"id", "label", "proof"}``."""
+        return {"id": self.id, "label": self.label, "proof": self.proof or None}
+
+
+@dataclass(frozen=True, slots=True)
 class Conflict:
     """A file that is not what the agent left: ``found`` says in a phrase what it is instead."""
 
@@ -184,7 +203,7 @@ class Plan:
         files: A verdict for every file concerned, sorted by path.
         conflicts: The files among them that somebody else changed.
         gaps: What the removed turns did that cannot be taken back.
-        tasks: Labels of background tasks that would be cancelled.
+        tasks: The background tasks that would be cancelled.
         of: Of an undo or a redo: the rewind it concerns.
         refused: Why it would be refused as it stands, in a sentence; None where it can be carried out.
         basis: What the plan was made from; compared before anything is changed. Opaque.
@@ -202,7 +221,7 @@ class Plan:
     files: tuple[FileVerdict, ...]
     conflicts: tuple[Conflict, ...]
     gaps: tuple[Gap, ...]
-    tasks: tuple[str, ...] = ()
+    tasks: tuple[StoppedTask, ...] = ()
     paths: tuple[str, ...] | None = None
     mark: str | None = None
     run: str | None = None
@@ -223,7 +242,7 @@ class Plan:
 
     def to_json(self) -> dict[str, object]:
         """Return the shape of a report, with ``"rewind_id": null`` and ``"dry_run": true``."""
-        return _shape(self, rewind_id=None, session=self.session_id, cancelled=list(self.tasks), dry_run=True)
+        return _shape(self, rewind_id=None, session=self.session_id, cancelled=self.tasks, dry_run=True)
 
 
 class Going(Protocol):
@@ -260,7 +279,7 @@ class Report:
     files: tuple[FileVerdict, ...]
     conflicts: tuple[Conflict, ...]
     gaps: tuple[Gap, ...]
-    cancelled: tuple[str, ...] = ()
+    cancelled: tuple[StoppedTask, ...] = ()
     partial: bool = False
     notes: tuple[str, ...] = ()
     history: History = "rewrite"
@@ -276,7 +295,7 @@ class Report:
 
 
 def _shape(
-    said: Plan | Report, *, rewind_id: str | None, session: str, cancelled: list[str], dry_run: bool
+    said: Plan | Report, *, rewind_id: str | None, session: str, cancelled: Sequence[StoppedTask], dry_run: bool
 ) -> dict[str, object]:
     return {
         "rewind_id": rewind_id,
@@ -284,7 +303,7 @@ def _shape(
         "removed_messages": said.removed_messages,
         "files": [file.to_json() for file in said.files],
         "conflicts": [conflict.to_json() for conflict in said.conflicts],
-        "cancelled": cancelled,
+        "cancelled": [task.to_json() for task in cancelled],
         "gaps": [gap.to_json() for gap in said.gaps],
         "prompt": said.prompt,
         "partial": said.partial,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import get_args
 
@@ -10,6 +10,7 @@ from sessions.errors import ConflictError, NotFoundError, RequestError, StaleErr
 from sessions.rewind.files_plan import FilesPlan
 from sessions.rewind.needs import above_and_itself
 from sessions.rewind.plan import Conflict, OnConflict, OnConflicts, Plan
+from sessions.subagents.record import TaskRecord
 
 _NAMED = 3
 
@@ -83,6 +84,21 @@ def objection(conflicts: Sequence[Conflict], unverified: Sequence[str], *, since
     return None
 
 
+def running(tasks: Sequence[TaskRecord]) -> str | None:
+    """Say which tasks run, where they are not to be stopped; None where none does."""
+    if not tasks:
+        return None
+    named = _named([f"{task.label!r} ({task.id})" for task in tasks])
+    are, them = (" is", "it") if len(tasks) == 1 else ("s are", "them")
+    return f"{len(tasks)} task{are} running: {named}; on running 'cancel' stops {them}"
+
+
+def still_running(tasks: Sequence[TaskRecord]) -> str | None:
+    """Say which tasks began while others were stopped; None where none did."""
+    named = _named([f"{task.label!r} ({task.id})" for task in tasks])
+    return f"work was started meanwhile: {named}; try again" if tasks else None
+
+
 def incomplete(plan: Plan) -> str | None:
     """Say which files an undo could not put back; None where it puts back all."""
     lost = [
@@ -113,8 +129,13 @@ def _named(files: Sequence[str]) -> str:
     return ", ".join(files[:_NAMED]) + more
 
 
-def refuse_changed_files(given: FilesPlan, fresh: FilesPlan, shown: Callable[[str], str]) -> None:
+def refuse_changed_files(
+    given: FilesPlan, fresh: FilesPlan, shown: Callable[[str], str], *, stopping: Collection[str] = ()
+) -> None:
     """Refuse a plan whose verdict on a file no longer holds, or that would overwrite something else now.
+
+    Args:
+        stopping: The files that background work edits which the plan stops: of these nothing is said.
 
     Raises:
         StaleError: The same plan made now says something else of a file.
@@ -123,6 +144,7 @@ def refuse_changed_files(given: FilesPlan, fresh: FilesPlan, shown: Callable[[st
     after = {(file.path, file.action, file.reason) for file in fresh.verdicts}
     found = {(change.path, change.before.state) for change in given.changes}
     finds = {(change.path, change.before.state) for change in fresh.changes}
-    changed = sorted({path for path, _, _ in before ^ after} or {shown(path) for path, _ in found ^ finds})
+    verdicts = {path for path, _, _ in before ^ after} - {shown(path) for path in stopping}
+    changed = sorted(verdicts or {shown(path) for path, _ in found ^ finds if path not in stopping})
     if changed:
         raise StaleError(f"{changed[0]} changed since" + (f", and {len(changed) - 1} more" if len(changed) > 1 else ""))

@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from sessions.ids import CHILD_PREFIX, TASK_PREFIX
 from sessions.rewind.plan import History, Scope, TouchedFile
 from sessions.rewind.seam import Place
 from sessions.rewind.states import Image
+
+REWINDS = frozenset({"rewind", "undo", "redo"})
+"""What an author is called that is no agent."""
 
 Order = tuple[int, int, int, int]
 """A place on the timeline: the log's ``seq``, then finer places for touches that another agent recorded elsewhere."""
@@ -23,9 +27,11 @@ class Touch:
         after: None when nobody recorded what the edit left (it is running, or it crashed).
         identity: What the system said of the file with ``after``: six integers and when, see ``worktree.Identity``; of
             one that a rewind wrote in place, device and inode alone.
-        by: Who made the edit: ``agent``, a subagent, or ``rewind``.
+        by: Who edited it last: ``agent``, the id of a subagent's session or of a task, or ``rewind``.
         overlap: Whether two edits of the path ran at the same time.
         earlier: While it is open again: what it left before.
+        authors: Who edited it, in the order of their first edits.
+        closed: The ``seq`` of the record that says what the last edit left; 0 where none does.
     """
 
     order: Order
@@ -37,11 +43,18 @@ class Touch:
     identity: tuple[int, ...] | None = None
     overlap: bool = False
     earlier: Image | None = None
+    authors: tuple[str, ...] = ()
+    closed: int = 0
+
+    @property
+    def is_of_work(self) -> bool:
+        """Whether a subagent or a task edited it last: while it has no end, they still do, or were not settled."""
+        return self.by.startswith((CHILD_PREFIX, TASK_PREFIX))
 
     @property
     def is_of_a_rewind(self) -> bool:
         """Whether a rewind, an undo or a redo wrote it, not an agent."""
-        return self.turn is None and self.by.split(" ")[0] in {"rewind", "undo", "redo"}
+        return self.turn is None and self.by.split(" ")[0] in REWINDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +100,23 @@ class MarkRecord:
     def order(self) -> Order:
         """Its place on the timeline."""
         return (self.seq, 0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """What lies behind a place on the timeline and goes when one goes back there.
+
+    Attributes:
+        start: The place.
+        staying: The turns in front of it: what they, and the tasks they started, do later stays.
+    """
+
+    start: Order
+    staying: frozenset[int] = frozenset()
+
+    def holds(self, order: Order, turn: int | None) -> bool:
+        """Tell whether something recorded at ``order`` for ``turn`` goes."""
+        return self.start <= order and turn not in self.staying
 
 
 @dataclass(frozen=True, slots=True)

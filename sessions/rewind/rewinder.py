@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import shlex
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +19,9 @@ from sessions import clock, ids
 from sessions.errors import DataError, NotFoundError, RequestError, StaleError
 from sessions.rewind import seam
 from sessions.rewind.adopting import adopted
+from sessions.rewind.authors import named, named_in_run
+from sessions.rewind.background import Background, Looking, Stopped, background, of_target
+from sessions.rewind.children import Children, Move
 from sessions.rewind.engine import Engine, Outcome
 from sessions.rewind.files_plan import FilesPlan
 from sessions.rewind.foreign import ForeignHistory
@@ -29,7 +32,7 @@ from sessions.rewind.offshoots import Offshoot
 from sessions.rewind.options import Options, check
 from sessions.rewind.plan import FileVerdict, Gap, Going, Plan, Report, Scope
 from sessions.rewind.planning import Planner
-from sessions.rewind.policy import Policies, objection, policies, refuse, refuse_changed_files
+from sessions.rewind.policy import Policies, objection, policies, refuse, refuse_changed_files, running, still_running
 from sessions.rewind.recorded import Step, Touch
 from sessions.rewind.splicing import Splice
 from sessions.rewind.targets import Reference, Target, resolve, which_runs, written
@@ -59,6 +62,8 @@ class _Basis:
     tail: Tail | None
     asked: Reference | None
     options: Options
+    background: Background
+    seq: int
 
 
 class Forks(Protocol):
@@ -78,6 +83,7 @@ class Rewinder:
     """Rewinds one session.
 
     Args:
+        looking: Looks at background tasks.
         shown: Spells an identity for people.
         root_option: What a command needs to find the session, for notes that name one; empty for the default root.
     """
@@ -92,10 +98,13 @@ class Rewinder:
         log: CaptureLog,
         planner: Planner,
         foreign: ForeignHistory,
+        looking: Looking,
         shown: Callable[[str], str],
     ) -> None:
         self._session_id = session_id
         self._path = path
+        self._looking = looking
+        self._children = Children(path)
         self._worktree = worktree
         self._log = log
         self._planner = planner
@@ -131,10 +140,13 @@ class Rewinder:
         if options.scope != "code":
             target = self._placed(target)
             tail = reader.survey_tail(self._path, target.cut or 0, header=outline.header)
+        leaves = options.scope != "code" and options.history == "rewrite"
+        going = background(timeline, of_target(target, options, timeline), self._looking, leaves=leaves)
         files, gaps = FilesPlan(), tuple[Gap, ...]()
         if options.scope != "conversation":
             gaps = self._gaps(timeline, target, options)
-            files = self._files(timeline, target, options, gaps, wanted)
+            stopping = going.edited_by_it(timeline)
+            files = self._files(timeline, target, options, gaps=gaps, wanted=wanted, stopping=stopping)
         plan = Plan(
             session_id=self._session_id,
             to=target.id,
@@ -149,15 +161,22 @@ class Rewinder:
             conflicts=tuple(files.conflicts),
             gaps=(
                 *(replace(gap, paths=tuple(self._shown(path) for path in gap.paths)) for gap in gaps),
-                *(Gap("background_task", (), target.id, task) for task in (unstopped(tail) if tail else ())),
+                *(
+                    Gap("background_task", (), target.id, task)
+                    for task in (unstopped(tail, timeline.tasks) if tail else ())
+                ),
+                *_lost_records(timeline, target, options),
             ),
+            tasks=going.to_be_stopped,
             paths=options.paths,
             mark=written(target.mark, timeline) if target.mark is not None else None,
             run=options.run,
             exceptions=tuple((self._shown(path), policy) for path, policy in wanted.by_path.items()),
-            basis=_Basis((outline.inode, outline.size), files, target, tail, to, options),
+            basis=_Basis((outline.inode, outline.size), files, target, tail, to, options, going, timeline.next_seq),
         )
-        return replace(plan, refused=objection(files.refusing, files.unverified, since="the agent's last edit"))
+        refused = running(going.tasks) if options.on_running == "refuse" else None
+        refused = refused or objection(files.refusing, files.unverified, since="the agent's last edit")
+        return replace(plan, refused=refused)
 
     def _placed(self, target: Target) -> Target:
         if target.mark is None:
@@ -182,9 +201,20 @@ class Rewinder:
     # -- files -----------------------------------------------------------------------------------------------------
 
     def _files(
-        self, timeline: Timeline, target: Target, options: Options, gaps: Sequence[Gap], wanted: Policies
+        self,
+        timeline: Timeline,
+        target: Target,
+        options: Options,
+        *,
+        gaps: Sequence[Gap],
+        wanted: Policies,
+        stopping: Container[str],
     ) -> FilesPlan:
-        needs = self._needs(timeline, target, options)
+        needs = [
+            replace(need, stopping=True) if need.path in stopping else need
+            for need in self._needs(timeline, target, options)
+        ]
+        needs = self._contested_by_work_that_stays(needs, timeline, target, options)
         if needs and (why := self._worktree.missing(need.path for need in needs)) is not None:
             raise RequestError(f"{why}; nothing was changed (scope 'conversation' goes back without files)")
         uncaptured = {path: gap.kind for gap in gaps if gap.kind in _UNCAPTURED for path in gap.paths}
@@ -205,6 +235,31 @@ class Rewinder:
         files.leave_out((self._shown(path) for path in untouched), _UNTOUCHED)
         return files
 
+    def _contested_by_work_that_stays(
+        self, needs: list[Need], timeline: Timeline, target: Target, options: Options
+    ) -> list[Need]:
+        """Mark what a task that goes on running may be editing right now."""
+        goes = of_target(target, options, timeline)
+        staying = [
+            task
+            for task in timeline.tasks.values()
+            if task.edits and task.ended is None and not (goes is not None and goes((task.seq, 0, 0, 0), task.turn))
+        ]
+        if not (needs and staying):
+            return needs
+        running_now = self._looking.to_stop(staying)
+        return [
+            next(
+                (
+                    replace(need, contested=f"{task.id} ({task.label}) may be editing it")
+                    for task in running_now
+                    if is_within(need.path, set(task.edits))
+                ),
+                need,
+            )
+            for need in needs
+        ]
+
     def _needs(self, timeline: Timeline, target: Target, options: Options) -> list[Need]:
         touches: Sequence[Touch] = timeline.touches
         if reader.has_snapshots(self._path, target.prompt.offset if target.prompt is not None else 0):
@@ -218,55 +273,110 @@ class Rewinder:
                 " was changed (scope 'conversation' still goes back without files)"
             )
         if options.run is not None:
-            return needs_of_run(touches, _turns_of(options.run, timeline), target.order, _called(timeline))
-        return needs_at_mark(touches, target.mark) if target.mark is not None else needs_after(touches, target.order)
+            turns = _turns_of(options.run, timeline)
+            return needs_of_run(touches, turns, target.order, lambda touch: named_in_run(touch, timeline))
+        span = target.span(timeline)
+        if target.mark is not None:
+            return needs_at_mark(touches, target.mark, span, lambda touch: named(touch, timeline))
+        return needs_after(touches, span, lambda touch: named(touch, timeline))
 
     def _gaps(self, timeline: Timeline, target: Target, options: Options) -> tuple[Gap, ...]:
         of_run = _turns_of(options.run, timeline) if options.run is not None else None
+        span = target.span(timeline)
         return tuple(
-            gap for seq, turn, gap in timeline.gaps if seq >= target.order[0] and (of_run is None or turn in of_run)
+            gap
+            for seq, turn, gap in timeline.gaps
+            if span.holds((seq, 0, 0, 0), turn) and (of_run is None or turn in of_run)
         )
 
     # -- changing --------------------------------------------------------------------------------------------------
 
-    def rewind(
-        self, engine: Engine, to: Plan | Reference | None, options: Options, session: Going, *, forks: Forks
-    ) -> Report:
-        """Carry out a rewind; the caller holds the session's lock.
+    def prepare(self, to: Plan | Reference | None, options: Options) -> Plan:
+        """Return the plan to carry out, before any work is stopped for it.
 
         Args:
             to: A plan (its own options count then), or what to plan for.
+
+        Raises:
+            StaleError: The plan no longer describes what is there.
+            ConflictError: It is refused as it stands.
+        """
+        plan = self._again(to) if isinstance(to, Plan) else self.plan(to, options)
+        refuse(plan.refused)
+        assert isinstance(plan.basis, _Basis)
+        going = plan.basis.background
+        with self._children.claimed((each for each in going.children if each not in going.authors), but_own=True):
+            return plan
+
+    def planned_work(self, plan: Plan) -> Background:
+        """Return what of the background goes with a plan, as it was planned."""
+        assert isinstance(plan.basis, _Basis)
+        return plan.basis.background
+
+    def work(self, plan: Plan) -> Background:
+        """Return what of the background goes with a plan, as of now."""
+        assert isinstance(plan.basis, _Basis)
+        basis, timeline = plan.basis, self._log.read()
+        goes = of_target(basis.target, basis.options, timeline)
+        return background(timeline, goes, self._looking, leaves=bool(basis.background.leaving))
+
+    def rewind(self, engine: Engine, plan: Plan, session: Going, *, stopped: Stopped, forks: Forks) -> Report:
+        """Carry out a prepared rewind whose work is stopped; the caller holds the session's lock.
+
+        Files are examined once more. What the stopped work did to them meanwhile is the agent's, as all it did before.
+
+        Args:
             session: What the report gives to go on with, but for ``history="fork"``.
+            stopped: What was stopped for it.
             forks: Makes the fork that is to go on instead.
 
         Raises:
             StaleError: The plan no longer describes what is there; nothing was changed.
-            ConflictError: ``on_conflict`` is ``refuse`` and there is a conflict; nothing was changed.
+            ConflictError: ``on_conflict`` is ``refuse`` and there is a conflict; or work that goes is still there;
+                nothing was changed.
             OSError: It failed; everything is as it was.
             IncompleteError: It failed and could not be put back.
         """
-        with self._log.locked(), contextlib.ExitStack() as stack:
-            plan = self._again(to) if isinstance(to, Plan) else self.plan(to, options)
-            refuse(plan.refused)
+        with self._log.locked() as timeline, contextlib.ExitStack() as stack:
+            assert isinstance(plan.basis, _Basis)
+            if not plan.basis.background.is_empty or plan.basis.seq != timeline.next_seq:
+                plan = self._again(plan, stopped=stopped)
+                refuse(plan.refused)
+            assert isinstance(plan.basis, _Basis)
+            going = plan.basis.background
+            refuse(still_running(going.tasks))
+            stack.enter_context(self._children.claimed(going.children))
             draft, splice = self._draft(plan)
+            draft = replace(draft, stopped=tuple(task.label for task in stopped.tasks))
+            if leaving := self._children.there(going.leaving):
+                draft = replace(draft, children=(Move(leaving, draft.id, away=True),))
             if plan.history == "fork":
-                assert isinstance(plan.basis, _Basis)
                 session, fork = stack.enter_context(forks.off(plan.basis.target))
                 draft = replace(draft, fork=fork)
             outcome = engine.run(draft, splice)
-        return self._report(plan, outcome, session)
+        return replace(self._report(plan, outcome, session), cancelled=stopped.tasks)
 
-    def _again(self, given: Plan) -> Plan:
+    def _again(self, given: Plan, *, stopped: Stopped | None = None) -> Plan:
+        """Plan the same once more, and compare.
+
+        Args:
+            stopped: What of the plan's work was stopped since; messages may have come meanwhile.
+        """
         if not isinstance(given.basis, _Basis):
             raise RequestError("this plan was not made by plan_rewind")
         if given.session_id != self._session_id:
             raise RequestError(f"this plan is for session {given.session_id}")
         outline = self.outline(deep=False)
-        if given.basis.transcript != (outline.inode, outline.size):
+        inode, size = given.basis.transcript
+        if inode != outline.inode or (outline.size < size if stopped is not None else outline.size != size):
             raise StaleError("the transcript changed since")
         fresh = self.plan(given.basis.asked, given.basis.options)
         assert isinstance(fresh.basis, _Basis)
-        refuse_changed_files(given.basis.files, fresh.basis.files, self._shown)
+        if stopped is None and {task.id for task in given.tasks} != {task.id for task in fresh.tasks}:
+            raise StaleError("background tasks started or ended since")
+        timeline = self._log.read()
+        stopping = given.basis.background.with_stopped(stopped or Stopped(), timeline).edited_by_it(timeline)
+        refuse_changed_files(given.basis.files, fresh.basis.files, self._shown, stopping=stopping)
         return fresh
 
     def _draft(self, plan: Plan) -> tuple[Record, Splice | None]:
@@ -287,6 +397,7 @@ class Rewinder:
         entry |= {"history": plan.history} if plan.history != "rewrite" else {}
         entry |= {"mark": target.mark.seq} if target.mark is not None else {}
         changes = tuple(plan.basis.files.changes)
+        staying = _edited_by_what_stays(self._log.read(), target)
         draft = Record(
             id=name,
             kind="rewind",
@@ -310,7 +421,7 @@ class Rewinder:
             removed_messages=plan.removed_messages,
             prompt=plan.prompt,
             length=outline.size,
-            captures=tuple(change.path for change in changes) if scope == "code" else (),
+            captures=tuple(change.path for change in changes if scope == "code" or change.path in staying),
         )
         return draft, self._splice(plan, target, tail, outline) if tail is not None and not stays else None
 
@@ -357,6 +468,16 @@ class Rewinder:
         )
 
 
+def _edited_by_what_stays(timeline: Timeline, target: Target) -> set[str]:
+    """Return the paths that turns in front of a place edited behind it: their captures stay and go on from here."""
+    span = target.span(timeline)
+    return {
+        touch.path
+        for touch in timeline.touches
+        if touch.turn in span.staying and max(touch.order[0], touch.closed) > span.start[0]
+    }
+
+
 def _is_unsure(timeline: Timeline, target: Target, options: Options) -> bool:
     """Tell whether a record that is missing may concern what is asked for.
 
@@ -366,6 +487,12 @@ def _is_unsure(timeline: Timeline, target: Target, options: Options) -> bool:
         return False
     placed = target.id in timeline.first_turns()
     return options.run is not None or not placed or any(seq >= target.order[0] for seq in timeline.missing)
+
+
+def _lost_records(timeline: Timeline, target: Target, options: Options) -> Iterator[Gap]:
+    """Yield that work may have been started there that nobody knows of, so it is not stopped."""
+    if options.scope == "conversation" and _is_unsure(timeline, target, options):
+        yield Gap("lost_records", (), target.id)
 
 
 def _target(to: Reference | None, options: Options, prompts: Sequence[Prompt], timeline: Timeline) -> Target:
@@ -386,10 +513,3 @@ def _target(to: Reference | None, options: Options, prompts: Sequence[Prompt], t
 
 def _turns_of(run: str, timeline: Timeline) -> frozenset[int]:
     return frozenset(number for number, turn in timeline.turns.items() if turn.run_id == run)
-
-
-def _called(timeline: Timeline) -> dict[int, str]:
-    """Return what to call each turn as the author of an edit that a run did not make."""
-    return {
-        number: f"run {turn.run_id!r}" if turn.run_id else "another turn" for number, turn in timeline.turns.items()
-    }

@@ -9,7 +9,7 @@ from sessions import clock
 from sessions.errors import AmbiguousError, NotFoundError, RequestError
 from sessions.rewind.needs import Places
 from sessions.rewind.plan import Checkpoint, Mark, Scope, numbered
-from sessions.rewind.recorded import MarkRecord, Order
+from sessions.rewind.recorded import MarkRecord, Order, Span
 from sessions.rewind.timeline import Timeline
 from sessions.transcript.outline import Prompt
 
@@ -37,6 +37,10 @@ class Target:
     order: Order
     mark: MarkRecord | None = None
     cut: int | None = None
+
+    def span(self, timeline: Timeline) -> Span:
+        """Return what lies behind it and goes."""
+        return timeline.span(self.order, within=self.mark.turn if self.mark is not None else None)
 
     @property
     def end(self) -> Order:

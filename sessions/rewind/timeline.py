@@ -9,11 +9,17 @@ The log (``timeline.jsonl`` in the sidecar) holds one JSON object a line, only e
 ``before``  ``turn``, ``edit``, ``path``, ``state``, ``payload``, ``by``: what a path was before its first edit in the
 turn
 ``again``   ``turn``, ``edit``, ``path``, ``by``: the path is being edited once more; its end state is open again
-``after``   ``turn``, ``edit``, ``path``, ``state``, ``payload``, ``identity``, ``overlap``: what the edit left
-``gap``     ``turn``, ``gap`` (a word), ``paths``: something that was not captured
+``after``   ``turn``, ``edit``, ``path``, ``state``, ``payload``, ``identity``, ``overlap``: what the edit left; with
+            ``settled``, only that the system has something surer to say of it
+``gap``     ``turn``, ``gap`` (a word), ``paths``, ``what``: something that was not captured. With ``task``, what a task
+            did: until it turns out to use this library, in a ``child`` of its own
 ``mark``    ``turn``, ``name``, ``at``, ``offset``, ``seam``, ``last_message``: a named point. It ends the touches so
             far: what is edited behind it begins touches of its own
 ``end``     ``turn``, ``files``, ``insertions``, ``deletions``: the turn's net effect, for lists
+``task``    ``task`` (an id, never reused), ``turn``, ``session``, ``spawned_by``, …: background work was started
+``ended``   ``task``, ``state``, ``code``, ``at``: it is settled how that ended; the first such record counts
+``withdrawn`` ``task``: it could not be started after all
+``child``   ``session``, ``turn``, ``parent``, ``spawned_by``, ``task``, ``label``: a subagent has a session
 ``rewind``  ``rewind``, ``scope``, ``to``, ``run``, ``from``, ``at``, ``touches``: a rewind came true
 ``undo``    ``rewind``, ``record``, ``at``: it was taken back · ``redo`` likewise: it came true once more. An undo with
             ``of`` took back some files of that rewind; ``redo`` of its own name repeats the rewind for these
@@ -24,8 +30,9 @@ turn
 
 Order is the log's, never a clock's; only what was recorded after the fact names its place in ``order``. Rewinding code
 to a position gives every path touched after it the *before* of its first touch after it. A rewind of both code and
-conversation takes the touches from the place ``from`` on out of the timeline, an undo brings them back; a rewind of the
-conversation alone leaves them, *detached* from any prompt; a rewind of code alone adds its own writes as ``touches``.
+conversation takes the turns from the place ``from`` on out of the timeline with all they did, and an undo brings them
+back; what an earlier turn still did behind that place, by an edit or a task that outlived it, stays. A rewind of the
+conversation alone leaves all, *detached* from any prompt; a rewind of code alone adds its own writes as ``touches``.
 Nothing is ever deleted from the log, so a late capture for a removed turn is recognised and refused.
 
 Unknown kinds are skipped, so a log written by a later version is still read.
@@ -38,8 +45,9 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, cast
 
 from sessions.rewind.plan import Gap, History, Scope, Status, TouchedFile
-from sessions.rewind.recorded import MarkRecord, Order, Step, Touch, TurnRecord, TurnSummary
+from sessions.rewind.recorded import MarkRecord, Order, Span, Step, Touch, TurnRecord, TurnSummary
 from sessions.rewind.states import Image, image_from
+from sessions.subagents.record import ChildRecord, TaskRecord, child_from, ended_from, task_from
 
 VERSION = 1
 _BLIND = ("turn", "before")  # folding these looks at no touch
@@ -53,6 +61,8 @@ class Timeline:
     touches: list[Touch] = field(default_factory=list)
     gaps: list[tuple[int, int, Gap]] = field(default_factory=list)
     marks: list[MarkRecord] = field(default_factory=list)
+    tasks: dict[str, TaskRecord] = field(default_factory=dict)
+    children: dict[str, ChildRecord] = field(default_factory=dict)
     summaries: dict[int, TurnSummary] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
     next_seq: int = 0
@@ -62,9 +72,10 @@ class Timeline:
     records: dict[str, str] = field(default_factory=dict)  # of transactions, oldest first: the rewind each belongs to
     pruned_turns: set[int] = field(default_factory=set)
     pruned_records: set[str] = field(default_factory=set)
+    _gaps_of_tasks: dict[str, int] = field(default_factory=dict)
     _expired: set[str] = field(default_factory=set)
     _stash: dict[str, _Removed] = field(default_factory=dict)
-    _spans: dict[str, tuple[Order, int]] = field(default_factory=dict)
+    _spans: dict[str, tuple[Order, int, int | None]] = field(default_factory=dict)
     _latest: dict[tuple[int, str], int] = field(default_factory=dict)
     _in_order: bool = True
 
@@ -107,6 +118,10 @@ class Timeline:
     def touches_since_mark(self, turn: int) -> list[Touch]:
         """Return what a turn touched since its last mark, in order."""
         return [touch for touch in self.touches_of(turn) if not self._is_marked(touch)]
+
+    def span(self, start: Order, *, within: int | None = None) -> Span:
+        """Return what goes when one goes back to a place; ``within``: the turn it is inside of, for a mark."""
+        return Span(start, frozenset(turn.turn for turn in self.turns.values() if turn.order < start) - {within})
 
     def newest_done(self) -> Step | None:
         """Return the rewind an undo would take back; none where the bytes for it are removed."""
@@ -152,6 +167,10 @@ class Timeline:
             "gap": self._gap,
             "mark": self._mark,
             "end": self._end,
+            "task": self._begin_task,
+            "ended": self._end_task,
+            "child": self._begin_child,
+            "withdrawn": self._withdraw_task,
             "rewind": self._rewind,
             "undo": self._undo,
             "redo": self._redo,
@@ -174,7 +193,11 @@ class Timeline:
 
     def _touch(self, seq: int, record: Mapping[str, object]) -> None:
         turn, path = _int(record["turn"]), _str(record["path"])
-        touch = Touch(_order(record, seq), turn, path, image_from(record), None, _str(record["by"]))
+        by = _str(record["by"])
+        authors = record.get("authors")
+        several = tuple(str(each) for each in authors) if isinstance(authors, list) else (by,)
+        touch = Touch(_order(record, seq), turn, path, image_from(record), None, by, authors=several)
+        self.summaries.pop(turn, None)  # what it says of the turn no longer holds
         self._latest[turn, path] = len(self.touches)
         self.touches.append(touch)
         self._in_order = self._in_order and "order" not in record
@@ -186,12 +209,15 @@ class Timeline:
             self._in_order = True
 
     def _reopen(self, _seq: int, record: Mapping[str, object]) -> None:
-        place = self._latest[_int(record["turn"]), _str(record["path"])]
+        turn = _int(record["turn"])
+        place = self._latest[turn, _str(record["path"])]
+        self.summaries.pop(turn, None)
         touch = self.touches[place]
         by, earlier = _str(record["by"]), touch.after or touch.earlier
-        self.touches[place] = replace(touch, after=None, identity=None, by=by, earlier=earlier)
+        authors = touch.authors if by in touch.authors else (*touch.authors, by)
+        self.touches[place] = replace(touch, after=None, identity=None, by=by, earlier=earlier, authors=authors)
 
-    def _close(self, _seq: int, record: Mapping[str, object]) -> None:
+    def _close(self, seq: int, record: Mapping[str, object]) -> None:
         place = self._latest[_int(record["turn"]), _str(record["path"])]
         touch = self.touches[place]
         identity = record.get("identity")
@@ -199,6 +225,7 @@ class Timeline:
             touch,
             after=image_from(record),
             identity=tuple(identity) if isinstance(identity, list) else None,
+            closed=touch.closed if record.get("settled") is True else seq,
             overlap=touch.overlap or record.get("overlap") is True,
             earlier=None,
         )
@@ -207,7 +234,11 @@ class Timeline:
         turn = _int(record["turn"])
         paths = record.get("paths")
         shown = tuple(str(path) for path in paths) if isinstance(paths, list) else ()
-        self.gaps.append((seq, turn, Gap(_str(record["gap"]), shown, self.turns[turn].message_id)))
+        what, task = record.get("what"), record.get("task")
+        if isinstance(task, str):
+            self._gaps_of_tasks[task] = seq
+        gap = Gap(_str(record["gap"]), shown, self.turns[turn].message_id, what if isinstance(what, str) else "")
+        self.gaps.append((seq, turn, gap))
 
     def _mark(self, seq: int, record: Mapping[str, object]) -> None:
         turn = _int(record["turn"])
@@ -234,6 +265,27 @@ class Timeline:
             files, added if isinstance(added, int) else None, removed if isinstance(removed, int) else None
         )
 
+    def _begin_task(self, seq: int, record: Mapping[str, object]) -> None:
+        task = task_from(seq, record)
+        self.tasks[task.id] = task
+
+    def _end_task(self, _seq: int, record: Mapping[str, object]) -> None:
+        task = self.tasks.get(_str(record["task"]))
+        if task is not None and task.ended is None:
+            self.tasks[task.id] = replace(task, ended=ended_from(record))
+
+    def _withdraw_task(self, _seq: int, record: Mapping[str, object]) -> None:
+        task = _str(record["task"])
+        self.tasks.pop(task, None)
+        gap = self._gaps_of_tasks.pop(task, None)
+        self.gaps = [each for each in self.gaps if each[0] != gap]
+
+    def _begin_child(self, seq: int, record: Mapping[str, object]) -> None:
+        child = child_from(seq, record)
+        self.children[child.id] = child
+        captured = self._gaps_of_tasks.pop(child.task, None) if child.task is not None else None
+        self.gaps = [gap for gap in self.gaps if gap[0] != captured]
+
     def _rewind(self, seq: int, record: Mapping[str, object]) -> None:
         name = _str(record["rewind"])
         start = _order({"order": record.get("from")}, seq) if record.get("from") is not None else None
@@ -247,7 +299,7 @@ class Timeline:
         mark = mark if isinstance(mark, int) else None
         self.steps.append(Step(name, name, scope, to, at, seq, "done", _left(record), run, history, mark))
         if scope == "both" and start is not None:
-            self._spans[name] = start, seq
+            self._spans[name] = start, seq, next((each.turn for each in self.marks if each.seq == mark), None)
             self._remove(name)
         self._own_writes(seq, record)
 
@@ -273,9 +325,16 @@ class Timeline:
         gone = {*map(id, own)}
         self.touches = [touch for touch in self.touches if id(touch) not in gone]
         if removed is not None:
+            before = {(touch.order, touch.path): touch.before for touch in removed.rebased}
+            self.touches = [
+                replace(touch, before=before.get((touch.order, touch.path), touch.before)) for touch in self.touches
+            ]
             self.touches = sorted([*self.touches, *removed.touches], key=lambda touch: touch.order)
             self.gaps = sorted([*self.gaps, *removed.gaps], key=lambda gap: gap[0])
             self.marks = sorted([*self.marks, *removed.marks], key=lambda mark: mark.seq)
+            tasks, children = {**removed.tasks, **self.tasks}, {**removed.children, **self.children}
+            self.tasks = dict(sorted(tasks.items(), key=lambda each: each[1].seq))
+            self.children = dict(sorted(children.items(), key=lambda each: each[1].seq))
             self.summaries |= removed.summaries
             self.turns = dict(sorted({**self.turns, **removed.turns}.items()))
         self._own_writes(seq, record)
@@ -302,14 +361,23 @@ class Timeline:
 
     def _remove(self, name: str) -> None:
         """Take out of the timeline what a rewind removed: its turns with all they did, and what else lay behind."""
-        start, end = self._spans[name]
+        start, end, within = self._spans[name]
+        span = self.span(start, within=within)
         turns = {number: turn for number, turn in self.turns.items() if start <= turn.order and turn.seq < end}
+
+        def goes(order: Order, turn: int | None) -> bool:
+            return turn in turns or (order[0] < end and span.holds(order, turn))
+
         gone = _Removed(
-            [each for each in self.touches if each.turn in turns or (start <= each.order and each.order[0] < end)],
-            [gap for gap in self.gaps if gap[1] in turns or (start <= (gap[0], 0, 0, 0) and gap[0] < end)],
+            [touch for touch in self.touches if goes(touch.order, touch.turn)],
+            [gap for gap in self.gaps if goes((gap[0], 0, 0, 0), gap[1])],
             turns,
-            [mark for mark in self.marks if mark.turn in turns or (start < mark.order and mark.seq < end)],
+            [mark for mark in self.marks if mark.order != start and goes(mark.order, mark.turn)],
+            {name: each for name, each in self.tasks.items() if goes((each.seq, 0, 0, 0), each.turn)},
+            {name: each for name, each in self.children.items() if goes((each.seq, 0, 0, 0), each.turn)},
         )
+        self.tasks = {name: each for name, each in self.tasks.items() if name not in gone.tasks}
+        self.children = {name: each for name, each in self.children.items() if name not in gone.children}
         shortened = {*(touch.turn for touch in gone.touches), *(mark.turn for mark in gone.marks)} - turns.keys()
         gone.summaries = {turn: each for turn, each in self.summaries.items() if turn in shortened}
         removed = {*map(id, gone.touches), *map(id, gone.gaps), *map(id, gone.marks)}
@@ -318,8 +386,21 @@ class Timeline:
         self.marks = [mark for mark in self.marks if id(mark) not in removed]
         self.summaries = {turn: each for turn, each in self.summaries.items() if turn not in gone.summaries}
         self.turns = {number: turn for number, turn in self.turns.items() if number not in gone.turns}
+        self._rebase(gone)
         self._stash[name] = gone
         self._index()
+
+    def _rebase(self, gone: _Removed) -> None:
+        """Let what stays of a path begin where what was removed in front of it began: the state between is no more."""
+        firsts: dict[str, Touch] = {}
+        for touch in gone.touches:
+            firsts.setdefault(touch.path, touch)
+        for place, touch in enumerate(self.touches):
+            first = firsts.get(touch.path)
+            if first is not None and first.order < touch.order:
+                del firsts[touch.path]
+                gone.rebased.append(touch)
+                self.touches[place] = replace(touch, before=first.before)
 
     def _own_writes(self, seq: int, record: Mapping[str, object]) -> None:
         listed = record.get("touches")
@@ -364,7 +445,10 @@ class _Removed:
     gaps: list[tuple[int, int, Gap]] = field(default_factory=list)
     turns: dict[int, TurnRecord] = field(default_factory=dict)
     marks: list[MarkRecord] = field(default_factory=list)
+    tasks: dict[str, TaskRecord] = field(default_factory=dict)
+    children: dict[str, ChildRecord] = field(default_factory=dict)
     summaries: dict[int, TurnSummary] = field(default_factory=dict)
+    rebased: list[Touch] = field(default_factory=list)  # as they were
 
 
 def _order(record: Mapping[str, object], seq: int) -> Order:

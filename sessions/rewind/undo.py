@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sessions import clock, ids
 from sessions.errors import ConflictError, DataError, NothingToUndoError, RequestError, StaleError
+from sessions.rewind.background import Background, Looking, Stopped, background, of_new_turns, of_redo
+from sessions.rewind.children import Children, Move
 from sessions.rewind.engine import Engine
 from sessions.rewind.files_plan import FilesPlan
 from sessions.rewind.journal import Cut, Journal, Record
@@ -23,7 +25,7 @@ from sessions.rewind.needs import Need, is_within, unmatched
 from sessions.rewind.payloads import Payloads
 from sessions.rewind.plan import Going, OnConflicts, Plan, Report, RewindRecord, Scope
 from sessions.rewind.planning import Planner
-from sessions.rewind.policy import incomplete, objection, policies, refuse, refuse_changed_files
+from sessions.rewind.policy import incomplete, objection, policies, refuse, refuse_changed_files, still_running
 from sessions.rewind.recorded import Step
 from sessions.rewind.reversal import Reversal
 from sessions.rewind.rewinder import Forks
@@ -62,12 +64,15 @@ class _Basis:
     reversal: Reversal
     files: FilesPlan
     came: _Came
+    background: Background
+    seq: int
 
 
 class Undoer:
     """Takes back the rewinds of one session, and repeats them.
 
     Args:
+        looking: Looks at background tasks.
         shown: Spells an identity for people.
         prompt_of: Reads the prompt with that message id; None where the conversation has it no more.
     """
@@ -82,6 +87,7 @@ class Undoer:
         journal: Journal,
         payloads: Payloads,
         planner: Planner,
+        looking: Looking,
         shown: Callable[[str], str],
         prompt_of: Callable[[str], str | None],
     ) -> None:
@@ -92,6 +98,8 @@ class Undoer:
         self._journal = journal
         self._payloads = payloads
         self._planner = planner
+        self._looking = looking
+        self._children = Children(path)
         self._shown = shown
         self._prompt_of = prompt_of
 
@@ -168,6 +176,7 @@ class Undoer:
         """Say what an undo or redo would do; changes nothing."""
         files = self._files(reversal)
         came = self._came_since(reversal)
+        going = self._background(reversal, came)
         of = self._with_prompt(described(reversal.step, self._log.read()), reversal.record)
         plan = Plan(
             session_id=self._session_id,
@@ -182,23 +191,65 @@ class Undoer:
             files=tuple(files.verdicts),
             conflicts=tuple(files.conflicts),
             gaps=(),
+            tasks=going.to_be_stopped,
             paths=reversal.paths,
             mark=of.mark,
             run=of.run,
             of=of,
             exceptions=tuple((self._shown(path), each) for path, each in reversal.policies.by_path.items()),
-            basis=_Basis(reversal, files, came),
+            basis=_Basis(reversal, files, came, going, self._log.read().next_seq),
         )
         return replace(plan, refused=self._objection(reversal, plan, files, came))
 
-    def run(
-        self, engine: Engine, reversal: Reversal, session: Going, *, forks: Forks, given: Plan | None = None
-    ) -> Report:
-        """Carry it out; the caller holds the session's lock.
+    def prepare(self, reversal: Reversal, given: Plan | None) -> Plan:
+        """Return the plan to carry out, before any work is stopped for it.
+
+        Raises:
+            StaleError: The given plan no longer describes what is there.
+            ConflictError: It is refused as it stands.
+        """
+        plan = self.plan(reversal)
+        if given is not None:
+            self._compare(given, plan, stopped=Stopped())
+        refuse(plan.refused)
+        return plan
+
+    def planned_work(self, plan: Plan) -> Background:
+        """Return what of the background goes with a plan, as it was planned."""
+        assert isinstance(plan.basis, _Basis)
+        return plan.basis.background
+
+    def work(self, plan: Plan) -> Background:
+        """Return what of the background goes with a plan, as of now."""
+        assert isinstance(plan.basis, _Basis)
+        return self._background(plan.basis.reversal, plan.basis.came)
+
+    def _background(self, reversal: Reversal, came: _Came) -> Background:
+        timeline, leaves = self._log.read(), reversal.record.cut is not None
+        if reversal.kind == "redo":
+            leaves = leaves and reversal.step.history == "rewrite"
+            return background(timeline, of_redo(reversal.step, timeline), self._looking, leaves=leaves)
+        removes = reversal.paths is None and reversal.on_conflict == "overwrite" and (came.messages or came.inside)
+        goes = of_new_turns(reversal.step, timeline) if removes else None
+        return background(timeline, goes, self._looking, leaves=leaves)
+
+    def _compare(self, given: Plan, fresh: Plan, *, stopped: Stopped) -> None:
+        assert isinstance(given.basis, _Basis)
+        assert isinstance(fresh.basis, _Basis)
+        timeline = self._log.read()
+        stopping = given.basis.background.with_stopped(stopped, timeline).edited_by_it(timeline)
+        refuse_changed_files(given.basis.files, fresh.basis.files, self._shown, stopping=stopping)
+        if stopped.is_empty and given.basis.came != fresh.basis.came:
+            raise StaleError("messages came since")
+        if stopped.is_empty and {task.id for task in given.tasks} != {task.id for task in fresh.tasks}:
+            raise StaleError("background tasks started or ended since")
+
+    def run(self, engine: Engine, given: Plan, session: Going, *, stopped: Stopped, forks: Forks) -> Report:
+        """Carry out a prepared undo or redo whose work is stopped; the caller holds the session's lock.
 
         Args:
             forks: Of a rewind that let the conversation go on in a fork: what an undo removes and a redo makes again.
-            given: What was planned before.
+            stopped: What was stopped for it.
 
         Raises:
             StaleError: The given plan no longer describes what is there.
@@ -206,19 +257,25 @@ class Undoer:
             OSError: It failed; everything is as it was.
             IncompleteError: It failed and could not be put back.
         """
-        with self._log.locked(), contextlib.ExitStack() as stack:
-            plan = self.plan(reversal)
+        with self._log.locked() as timeline, contextlib.ExitStack() as stack:
+            plan = given
             assert isinstance(plan.basis, _Basis)
-            if given is not None:
-                assert isinstance(given.basis, _Basis)
-                refuse_changed_files(given.basis.files, plan.basis.files, self._shown)
-                if given.basis.came != plan.basis.came:
-                    raise StaleError("messages came since")
-            refuse(plan.refused)
+            if not plan.basis.background.is_empty or plan.basis.seq != timeline.next_seq:
+                plan = self.plan(self.again(given))
+                self._compare(given, plan, stopped=stopped)
+                refuse(plan.refused)
+            assert isinstance(plan.basis, _Basis)
+            reversal = plan.basis.reversal
+            going = plan.basis.background
+            refuse(still_running(going.tasks))
+            stack.enter_context(self._children.claimed(going.children))
             if reversal.paths is not None and not plan.changes_files:
                 raise NothingToUndoError(reversal.kind, "those files are as they were before the rewind")
             splice = self._splice(reversal, plan.basis.came) if reversal.paths is None else None
             draft = self._draft(reversal, plan.basis.files)
+            draft = replace(draft, stopped=tuple(task.label for task in stopped.tasks))
+            draft = replace(draft, children=self._moves(reversal, going, draft.id))
+            self._children.refuse_taken(draft.children)
             goes_on, forked = session, reversal.paths is None and reversal.step.history == "fork"
             if forked and reversal.kind == "redo":
                 goes_on, fork = stack.enter_context(forks.again(reversal.step))
@@ -239,12 +296,25 @@ class Undoer:
             notes=(
                 *(f"{path} was edited meanwhile and left alone" for path in sorted(left)),
                 *((became,) if became is not None else ()),
+                *(_do_not_come_back(reversal.record.stopped) if reversal.kind == "undo" else ()),
             ),
+            cancelled=stopped.tasks,
             history=plan.history,
             scope=plan.scope,
             run=plan.run,
             mark=plan.mark,
         )
+
+    def _moves(self, reversal: Reversal, going: Background, name: str) -> tuple[Move, ...]:
+        """Return what becomes of the sessions of subagents: the opposite of before; those of new turns leave too."""
+        if reversal.paths is not None:
+            return ()
+        moves = [move.reversed() for move in reversed(reversal.record.children)]
+        moves = [replace(move, record=name) if move.away else move for move in moves]
+        moved = {each for move in moves for each in move.ids}
+        if leaving := self._children.there(each for each in going.leaving if each not in moved):
+            moves.append(Move(leaving, name, away=True))
+        return tuple(moves)
 
     def _record_of(self, step: Step) -> Record | None:
         try:
@@ -391,3 +461,8 @@ class Undoer:
         with open(stage, "rb") as staged:
             staged.seek(end - 1)
             return staged.read(1) == b"\n"
+
+
+def _do_not_come_back(stopped: Sequence[str]) -> Iterator[str]:
+    if stopped:
+        yield f"processes do not come back: {', '.join(stopped)}"

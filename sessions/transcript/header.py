@@ -3,20 +3,34 @@
 from __future__ import annotations
 
 from sessions.transcript import codec
+from sessions.transcript.outline import Link
 
 
-def header_line(workdir: str, *, created_at: str, git_branch: str | None, forked_from: str | None = None) -> bytes:
+def header_line(
+    workdir: str | None,
+    *,
+    created_at: str,
+    git_branch: str | None,
+    forked_from: str | None = None,
+    link: Link | None = None,
+) -> bytes:
     """Return the header of a new session, without a newline.
 
     Args:
-        workdir: The session's directory, resolved.
+        workdir: The session's directory, resolved; None, and the key absent, where nobody knows it.
         created_at: ISO 8601, milliseconds, ``Z``.
         git_branch: None outside a repository, on a detached HEAD, or when git did not answer: the key is then absent.
         forked_from: The id of the session it is a fork of; None, and the key absent, for no fork.
+        link: What a subagent's session hangs on (``rootSession``, ``parentSession``, ``spawnedBy``).
     """
-    said: dict[str, object] = {"type": "metadata", "workdir": workdir, "createdAt": created_at}
+    said: dict[str, object] = {"type": "metadata"}
+    if workdir is not None:
+        said["workdir"] = workdir
+    said["createdAt"] = created_at
     if git_branch is not None:
         said["gitBranch"] = git_branch
     if forked_from is not None:
         said["forkedFrom"] = forked_from
+    if link is not None:
+        said |= {"rootSession": link.root, "parentSession": link.parent, "spawnedBy": link.spawned_by}
     return codec.dumps(said)

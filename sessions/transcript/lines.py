@@ -58,6 +58,16 @@ def unterminated(descriptor: int, size: int) -> tuple[int, bytes]:
     return next(backward(descriptor, size))
 
 
+def find(descriptor: int, needle: bytes, start: int, end: int) -> int | None:
+    """Return where ``needle`` first lies in ``[start, end)``; None where it does not."""
+    while start < end:
+        block = read(descriptor, start, min(BLOCK, end - start))
+        if (place := block.find(needle)) >= 0:
+            return start + place
+        start += max(len(block) - len(needle) + 1, 1) if len(block) == BLOCK else BLOCK
+    return None
+
+
 def find_last(
     descriptor: int, end: int, needle: bytes, *, least: int = 0, block: int = FIRST_BLOCK
 ) -> tuple[int, bytes] | None:
@@ -73,12 +83,13 @@ def find_last(
         start = max(0, stop - block)
         place = read(descriptor, start, min(stop + overlap, end) - start).rfind(needle)
         if place >= 0:
-            return _line_around(descriptor, start + place, end)
+            return line_around(descriptor, start + place, end)
         stop, block = start, min(2 * block, BLOCK)
     return None
 
 
-def _line_around(descriptor: int, place: int, end: int) -> tuple[int, bytes]:
+def line_around(descriptor: int, place: int, end: int) -> tuple[int, bytes]:
+    """Return the line that byte ``place`` is in, with its offset and without its newline."""
     start, before = unterminated(descriptor, place)
     behind: list[bytes] = []
     while place < end:

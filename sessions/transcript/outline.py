@@ -25,8 +25,26 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
+class Link:
+    """What a subagent's session hangs on.
+
+    Attributes:
+        root: The session the user talks to: it keeps the edits and goes back.
+        parent: The session that started it: the root, or another subagent's.
+        spawned_by: The message of the parent that did.
+    """
+
+    root: str
+    parent: str
+    spawned_by: str
+
+
+@dataclass(frozen=True, slots=True)
 class Header:
-    """The session's own line. ``raw`` is the line without its newline; what it does not say is None."""
+    """The session's own line. ``raw`` is the line without its newline; what it does not say is None.
+
+    ``link`` is there for a subagent's session.
+    """
 
     raw: bytes
     offset: int
@@ -34,6 +52,7 @@ class Header:
     created_at: str | None
     git_branch: str | None
     forked_from: str | None = None
+    link: Link | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ __all__ = [
     "has_snapshots",
     "head",
     "lines_since",
+    "place_of",
     "read_entries",
     "read_history",
     "read_prompt",
@@ -199,14 +200,24 @@ def _entry_at(descriptor: int, offset: int, end: int) -> Entry:
 
 def has_snapshots(path: Path, start: int) -> bool:
     """Tell whether another agent's file snapshots may lie behind byte ``start``; reads bytes, parses nothing."""
-    needle = b'"file_history"'
     with lines.opened(path) as (descriptor, size):
-        while start < size:
-            block = lines.read(descriptor, start, min(lines.BLOCK, size - start))
-            if needle in block:
-                return True
-            start += max(len(block) - len(needle) + 1, 1) if len(block) == lines.BLOCK else len(block)
-    return False
+        return lines.find(descriptor, b'"file_history"', start, size) is not None
+
+
+def place_of(path: Path, message_id: str, start: int = 0) -> int | None:
+    """Return where the first line of a message starts, from byte ``start`` on; None where there is none.
+
+    Reads bytes and parses only lines that hold the id.
+    """
+    needle = message_id.encode(errors="surrogatepass")
+    with lines.opened(path) as (descriptor, size):
+        while (found := lines.find(descriptor, needle, start, size)) is not None:
+            line, raw = lines.line_around(descriptor, found, size)
+            entry = codec.decode(raw)
+            if entry.kind is Kind.MESSAGE and entry.id == message_id:
+                return line
+            start = line + len(raw) + 1
+    return None
 
 
 def lines_since(path: Path, start: int, end: int | None = None) -> list[tuple[bytes, bool]]:

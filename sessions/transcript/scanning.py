@@ -5,13 +5,14 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from sessions.ids import is_safe
 from sessions.transcript import blocks, codec, collapse, lines, turns
 from sessions.transcript.entry import Entry, Kind
-from sessions.transcript.outline import Finding, ForeignSnapshot, Header, Outline, Prompt, Title
+from sessions.transcript.outline import Finding, ForeignSnapshot, Header, Link, Outline, Prompt, Title
 
 PREVIEW_CHARACTERS = 1_000
 MAX_FINDINGS = 100
@@ -232,7 +233,16 @@ def header_of(entry: Entry, offset: int) -> Header:
         created_at=created,
         git_branch=branch,
         forked_from=parent,
+        link=_link_of(data),
     )
+
+
+def _link_of(data: Mapping[str, object]) -> Link | None:
+    match data:
+        case {"rootSession": str(root), "parentSession": str(parent), "spawnedBy": str(message)} if is_safe(root):
+            return Link(root, parent, message)
+        case _:
+            return None
 
 
 def prompt_of(entry: Entry, offset: int, end: int) -> Prompt:

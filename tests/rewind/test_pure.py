@@ -10,6 +10,7 @@ from sessions import AmbiguousError, NotFoundError, RequestError
 from sessions.rewind.journal import Cut, Record, record_from
 from sessions.rewind.judge import Change, judge
 from sessions.rewind.needs import Need, needs_after
+from sessions.rewind.recorded import Span
 from sessions.rewind.states import (
     Absent,
     Content,
@@ -184,7 +185,7 @@ def needs(script: str, seq: int) -> dict[str, tuple[str, str]]:
 
     return {
         need.path: (said(need.target), said(need.left) if need.left else "?")
-        for need in needs_after(fold(script).touches, (seq, 0, 0, 0))
+        for need in needs_after(fold(script).touches, Span((seq, 0, 0, 0)), lambda touch: touch.by)
     }
 
 

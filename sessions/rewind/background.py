@@ -1,0 +1,141 @@
+"""Which background work goes with a rewind: tasks that are stopped first, subagents whose sessions leave. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from sessions.rewind.needs import is_within
+from sessions.rewind.options import Options
+from sessions.rewind.plan import StoppedTask
+from sessions.rewind.recorded import Order, Step
+from sessions.rewind.targets import Target
+from sessions.rewind.timeline import Timeline
+from sessions.subagents.family import working_in
+from sessions.subagents.record import TaskRecord
+
+Goes = Callable[[Order, int], bool]
+"""Tells whether what was started at a place, for a turn, goes."""
+
+
+class Looking(Protocol):
+    """Looks at tasks."""
+
+    def to_stop(self, tasks: Iterable[TaskRecord]) -> list[TaskRecord]:
+        """Return those of the tasks of which something is still there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """What was stopped for a plan.
+
+    Attributes:
+        tasks: The tasks.
+        children: The ids of the subagents' sessions that were open in this process and were ended.
+        settled: The ids of the tasks that had ended by themselves, and whose end was recorded only now.
+    """
+
+    tasks: tuple[StoppedTask, ...] = ()
+    children: tuple[str, ...] = ()
+    settled: tuple[str, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was."""
+        return not (self.tasks or self.children or self.settled)
+
+
+@dataclass(frozen=True, slots=True)
+class Background:
+    """What of the background goes.
+
+    Attributes:
+        tasks: The tasks of which something is still there: they are stopped first.
+        children: The ids of the subagents' sessions that end with it.
+        ended: The other tasks that go: they end by themselves, and maybe nobody recorded it.
+        leaving: Those whose transcripts leave too.
+        authors: Whose edits are not over before the tasks are stopped.
+    """
+
+    tasks: tuple[TaskRecord, ...] = ()
+    children: tuple[str, ...] = ()
+    ended: tuple[TaskRecord, ...] = ()
+    leaving: tuple[str, ...] = ()
+    authors: frozenset[str] = field(default_factory=frozenset)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to stop, to end or to settle."""
+        return not (self.tasks or self.children or any(task.ended is None for task in self.ended))
+
+    @property
+    def to_be_stopped(self) -> tuple[StoppedTask, ...]:
+        """The tasks, as a plan has them."""
+        return tuple(StoppedTask(task.id, task.label) for task in self.tasks)
+
+    def with_stopped(self, stopped: Stopped, timeline: Timeline) -> Background:
+        """Return it with the edits of all that turned out to belong to it when it was stopped."""
+        ids = [*(task.id for task in stopped.tasks), *stopped.settled]
+        tasks = [timeline.tasks[task] for task in ids if task in timeline.tasks]
+        late = [*(task.id for task in tasks), *working_in(tasks, timeline)]
+        return replace(self, authors=self.authors.union(late, stopped.children))
+
+    def edited_by_it(self, timeline: Timeline) -> frozenset[str]:
+        """Return the paths that the tasks, and the subagents they may be, edited; and what lies where they edit."""
+        where = {path for task in self.tasks for path in task.edits}
+        return frozenset(
+            touch.path
+            for touch in timeline.touches
+            if not self.authors.isdisjoint(touch.authors) or is_within(touch.path, where)
+        )
+
+
+def background(timeline: Timeline, goes: Goes | None, looking: Looking, *, leaves: bool) -> Background:
+    """Return what of the background goes.
+
+    Args:
+        goes: Says what does; None: nothing.
+        leaves: Whether the conversation it belongs to is removed from the transcript.
+    """
+    if goes is None:
+        return Background()
+    going = [task for task in timeline.tasks.values() if goes((task.seq, 0, 0, 0), task.turn)]
+    tasks = looking.to_stop(going)
+    ended = tuple(task for task in going if task not in tasks)
+    children = tuple(child.id for child in timeline.children.values() if goes((child.seq, 0, 0, 0), child.turn))
+    authors = frozenset([*(task.id for task in tasks), *working_in(tasks, timeline)])
+    return Background(tuple(tasks), children, ended, children if leaves else (), authors)
+
+
+def of_target(target: Target, options: Options, timeline: Timeline) -> Goes | None:
+    """Return what goes with a rewind to a place: all that was started from there on, whatever its scope.
+
+    Only a fork of the conversation alone leaves it: it leaves this session as it is.
+    """
+    if options.history == "fork" and options.scope == "conversation":
+        return None
+    if options.run is not None:
+        turns = {number for number, turn in timeline.turns.items() if turn.run_id == options.run}
+        return lambda order, turn: turn in turns and order >= target.order
+    span = target.span(timeline)
+    return span.holds
+
+
+def of_new_turns(step: Step, timeline: Timeline) -> Goes:
+    """Return what goes with the turns that came since a rewind, where its undo removes them."""
+    new = {number for number, turn in timeline.turns.items() if turn.seq > step.seq}
+    return lambda _, turn: turn in new
+
+
+def of_redo(step: Step, timeline: Timeline) -> Goes | None:
+    """Return what goes when a rewind is repeated: what was started meanwhile, from its place on."""
+    if step.history == "fork" and step.scope == "conversation":
+        return None
+    if step.run is not None:
+        turns = {number for number, turn in timeline.turns.items() if turn.run_id == step.run}
+        return lambda order, turn: turn in turns and order[0] > step.seq
+    mark = next((mark for mark in timeline.marks if mark.seq == step.mark), None)
+    turn = timeline.turn_of(step.to)
+    start = mark.order if mark is not None else turn.order if turn is not None else None
+    return timeline.span(start, within=mark.turn if mark is not None else None).holds if start is not None else None
