@@ -10,6 +10,7 @@ and a sidecar ``<id>.ckpt`` beside it::
     timeline.jsonl           the code timeline: turns, captures, rewinds; only appended to (`sessions.rewind.timeline`)
     captures.lock            held for each append to it
     turn-<n>.json, turns/    snapshots of files before and after edits (`sessions.rewind.payloads`)
+    tasks/<task>/            a task's processes, output and end (`sessions.subagents.folder`)
     undo/<record>/           what a rewind replaced (`sessions.rewind.journal`)
     intent.json              a rewind that is being carried out; gone when it is done
     torn/                    fragments a crash left at the end of the transcript
@@ -30,11 +31,21 @@ was there is on record. A run is a label on turns: taking it back means the stat
 and what others edited since is a conflict. A diff is the same log read forward: from the state before the first edit
 to the one recorded after the last (`sessions.rewind.changes`), never the working tree.
 
+**Background work.** A task is a real process under a supervisor of its own (`sessions.subagents.supervising`), a
+process the host owns, or work inside the host. That it was started, in which turn, and how it ended stands on the
+timeline; what runs is computed when somebody asks (`sessions.subagents.roster`), so no manager needs to have been
+there. A subagent has a session beside its root's: its own transcript and lock, but its edits are captured on the
+root's timeline, in the turn whose message started it. Going back (`sessions.going_back`) first stops what was started
+from there on, with the session free, until nobody of it is found (`sessions.subagents.cancelling`); then it plans
+again, and the transaction moves the subagents' sessions into the undo record. What a turn that stays still does later,
+by a task of its own, is not taken back.
+
 **Forks** (`sessions.forks`) carry lines, timeline and linked snapshots of their parent, and need it no more. One that a
 rewind goes on in is made where nobody sees it and published by the transaction (`sessions.rewind.offshoots`).
 
-**Layers.** ``cli`` > ``picker`` > ``store`` > ``session`` > ``forks`` > ``rewind`` > ``subagents`` > ``transcript`` >
-``files``, ``paths`` > ``errors``, ``ids``, ``clock``; an import points down. ``import sessions`` alone loads none.
+**Layers.** ``cli`` > ``picker`` > ``store`` > ``session`` > ``tasks`` > ``forks`` > ``rewind`` > ``subagents`` >
+``transcript`` > ``files``, ``paths`` > ``errors``, ``ids``, ``clock``; an import points down. ``import sessions`` alone
+loads none.
 
 **Limits.** Snapshots of old turns and old undo records are removed when a turn or a rewind ends
 (`sessions.rewind.pruning`). The timeline goes on knowing of them: a file that would need one is left alone, and named.
@@ -48,6 +59,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sessions.compaction import Compaction as Compaction
+    from sessions.environment import subagent_from_env as subagent_from_env
     from sessions.errors import AmbiguousError as AmbiguousError
     from sessions.errors import BusyError as BusyError
     from sessions.errors import ConflictError as ConflictError
@@ -59,6 +71,7 @@ if TYPE_CHECKING:
     from sessions.errors import RequestError as RequestError
     from sessions.errors import SessionsError as SessionsError
     from sessions.errors import StaleError as StaleError
+    from sessions.errors import UnstoppableError as UnstoppableError
     from sessions.forks import ForkPlan as ForkPlan
     from sessions.listing import SessionInfo as SessionInfo
     from sessions.rewind.diff import Diff as Diff
@@ -71,9 +84,12 @@ if TYPE_CHECKING:
     from sessions.rewind.plan import Plan as Plan
     from sessions.rewind.plan import Report as Report
     from sessions.rewind.plan import RewindRecord as RewindRecord
+    from sessions.rewind.plan import StoppedTask as StoppedTask
     from sessions.rewind.plan import TouchedFile as TouchedFile
     from sessions.session import Session as Session
     from sessions.store import SessionStore as SessionStore
+    from sessions.tasks import Task as Task
+    from sessions.tasks import Tasks as Tasks
     from sessions.transcript.messages import Message as Message
     from sessions.transcript.messages import assistant_message as assistant_message
     from sessions.transcript.messages import user_message as user_message
@@ -88,18 +104,21 @@ if sys.platform == "win32":
 
 _HOMES = {
     "sessions.compaction": ("Compaction",),
+    "sessions.environment": ("subagent_from_env",),
     "sessions.errors": (
         "AmbiguousError", "BusyError", "ConflictError", "DataError", "IncompleteError", "LockedError", "NotFoundError",
-        "NothingToUndoError", "RequestError", "SessionsError", "StaleError",
+        "NothingToUndoError", "RequestError", "SessionsError", "StaleError", "UnstoppableError",
     ),
     "sessions.forks": ("ForkPlan",),
     "sessions.listing": ("SessionInfo",),
     "sessions.rewind.diff": ("Diff", "FileDiff"),
     "sessions.rewind.plan": (
-        "Checkpoint", "Conflict", "FileVerdict", "Gap", "Mark", "Plan", "Report", "RewindRecord", "TouchedFile",
+        "Checkpoint", "Conflict", "FileVerdict", "Gap", "Mark", "Plan", "Report", "RewindRecord", "StoppedTask",
+        "TouchedFile",
     ),
     "sessions.session": ("Session",),
     "sessions.store": ("SessionStore",),
+    "sessions.tasks": ("Task", "Tasks"),
     "sessions.transcript.messages": ("Message", "assistant_message", "user_message"),
     "sessions.transcript.outline": ("Finding",),
     "sessions.turn": ("Edit", "Turn"),

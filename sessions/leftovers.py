@@ -15,12 +15,15 @@ from pathlib import Path
 
 from sessions import files
 from sessions.errors import ConflictError
+from sessions.ids import CHILD_PREFIX
 from sessions.ownership import CAPTURES_LOCK, Ownership
+from sessions.transcript import reader
 from sessions.transcript.writer import Writer
 
 _MARK = "deleted"
 _LOCK = "lock"
 _SUFFIX = ".ckpt"
+_TRANSCRIPT = ".jsonl"
 
 
 def mark(sidecar: Path) -> None:
@@ -35,11 +38,16 @@ def unmark(sidecar: Path) -> None:
 
 
 def remove(sidecar: Path) -> None:
-    """Remove a marked sidecar, the mark and the lock last. A crash meanwhile leaves what ``sweep`` removes.
+    """Remove a marked sidecar with the sessions of its subagents, the mark and the lock last.
+
+    A crash meanwhile leaves what ``sweep`` removes.
 
     Raises:
         OSError: Not all could be removed.
     """
+    for child in children_of(_transcript_of(sidecar)):
+        os.unlink(child)
+        shutil.rmtree(sidecar.with_name(f"{child.name.removesuffix(_TRANSCRIPT)}{_SUFFIX}"), ignore_errors=True)
     for entry in list(os.scandir(sidecar)):
         if entry.is_dir(follow_symlinks=False):
             shutil.rmtree(entry.path)
@@ -49,6 +57,20 @@ def remove(sidecar: Path) -> None:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(sidecar / name)
     os.rmdir(sidecar)
+
+
+def children_of(transcript: Path) -> list[Path]:
+    """Return the transcripts of the subagents of a session, wherever in the tree below it, sorted."""
+    root = transcript.name.removesuffix(_TRANSCRIPT)
+    return [path for path in sorted(transcript.parent.glob(f"{CHILD_PREFIX}*{_TRANSCRIPT}")) if _root_of(path) == root]
+
+
+def _root_of(child: Path) -> str | None:
+    try:
+        header = reader.head(child)
+    except OSError:
+        return None
+    return header.link.root if header is not None and header.link is not None else None
 
 
 def nobodys(root: Path) -> Iterator[Path]:
@@ -89,7 +111,7 @@ def sweep(sidecar: Path) -> bool:
 
 
 def _transcript_of(sidecar: Path) -> Path:
-    return sidecar.with_name(f"{session_of(sidecar)}.jsonl")
+    return sidecar.with_name(f"{session_of(sidecar)}{_TRANSCRIPT}")
 
 
 def _is_nobodys(sidecar: Path, transcript: Path) -> bool:

@@ -15,6 +15,8 @@ from pathlib import Path
 from sessions import forks, paths
 from sessions.ownership import Ownership
 from sessions.place import Place
+from sessions.rewind.anchors import Anchors, ChildAnchors, RootAnchors
+from sessions.rewind.child_edits import ChildRecorder
 from sessions.rewind.differ import Differ
 from sessions.rewind.edits import Recorder
 from sessions.rewind.engine import Engine
@@ -29,7 +31,10 @@ from sessions.rewind.rewinder import Rewinder
 from sessions.rewind.undo import Undoer
 from sessions.rewind.worktree import Worktree
 from sessions.settings import Settings
+from sessions.subagents.roster import Roster
 from sessions.transcript.writer import Writer
+
+_TASKS = "tasks"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +60,28 @@ class Parts:
     differ: Differ
     pruner: Pruner
     parent: forks.Parent
+    anchors: Anchors
+    captures: Captures
     source: Path
     scratch: tempfile.TemporaryDirectory[str] | None
     shown: Callable[[str], str]
 
 
-def assemble(place: Place, settings: Settings, *, read_only: bool) -> Parts:
-    """Build the parts of a session."""
+@dataclass(frozen=True, slots=True)
+class Captures:
+    """Where edits and tasks are recorded: on the timeline of a root session, with the bytes beside it."""
+
+    log: CaptureLog
+    payloads: Payloads
+    roster: Roster
+
+
+def assemble(place: Place, settings: Settings, *, read_only: bool, root: Captures | None) -> Parts:
+    """Build the parts of a session.
+
+    Args:
+        root: For a subagent's session whose root is open here: where that records. One thread may then hold both.
+    """
     path, sidecar, name = place.transcript, paths.sidecar(place.transcript), place.session_id
     worktree = Worktree(place.touches, place.add_dirs, store=place.root)
 
@@ -75,8 +95,19 @@ def assemble(place: Place, settings: Settings, *, read_only: bool) -> Parts:
     foreign = ForeignHistory(place.root, worktree)
     source, scratch = _to_read_from(path, engine, journal) if read_only else (path, None)
     root_option = "" if place.root == paths.default_root() else f" --root {shlex.quote(str(place.root))}"
+    captures = Captures(log, payloads, Roster(sidecar / _TASKS))
+    if place.link is not None:
+        captures = root or _captures_of(paths.sidecar(path.with_name(f"{place.link.root}.jsonl")), place)
     rewinder = Rewinder(
-        name, source, worktree, log=log, planner=planner, foreign=foreign, root_option=root_option, shown=shown
+        name,
+        source,
+        worktree,
+        log=log,
+        planner=planner,
+        foreign=foreign,
+        looking=captures.roster,
+        root_option=root_option,
+        shown=shown,
     )
     return Parts(
         ownership=Ownership(sidecar),
@@ -86,7 +117,11 @@ def assemble(place: Place, settings: Settings, *, read_only: bool) -> Parts:
         payloads=payloads,
         journal=journal,
         engine=engine,
-        recorder=Recorder(log, payloads, worktree, limit_bytes=settings.max_file_bytes),
+        recorder=Recorder(log, payloads, worktree, limit_bytes=settings.max_file_bytes)
+        if place.link is None
+        else ChildRecorder(
+            captures.log, captures.payloads, worktree, limit_bytes=settings.max_file_bytes, child=place.session_id
+        ),
         rewinder=rewinder,
         undoer=Undoer(
             name,
@@ -96,6 +131,7 @@ def assemble(place: Place, settings: Settings, *, read_only: bool) -> Parts:
             journal=journal,
             payloads=payloads,
             planner=planner,
+            looking=captures.roster,
             shown=shown,
             prompt_of=rewinder.prompt_of,
         ),
@@ -110,10 +146,18 @@ def assemble(place: Place, settings: Settings, *, read_only: bool) -> Parts:
         ),
         pruner=Pruner(log, journal, settings.limits),
         parent=forks.Parent(name, place.root, path, place.workdir, place.touches, engine.copy_of_unfinished),
+        anchors=RootAnchors(path, log, foreign, rewinder.outline)
+        if place.link is None
+        else ChildAnchors(path, place.session_id, place.link, captures.log),
+        captures=captures,
         source=source,
         scratch=scratch,
         shown=shown,
     )
+
+
+def _captures_of(sidecar: Path, place: Place) -> Captures:
+    return Captures(CaptureLog(sidecar, make=False), Payloads(sidecar, root=place.root), Roster(sidecar / _TASKS))
 
 
 def _to_read_from(path: Path, engine: Engine, journal: Journal) -> tuple[Path, tempfile.TemporaryDirectory[str] | None]:

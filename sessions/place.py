@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from sessions.transcript.outline import Header
+from sessions.transcript.outline import Header, Link
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,3 +31,8 @@ class Place:
     touches: str | None
     created_at: datetime
     add_dirs: tuple[str, ...] = ()
+
+    @property
+    def link(self) -> Link | None:
+        """What a subagent's session hangs on; None for any other."""
+        return self.header.link if self.header is not None else None

@@ -10,15 +10,19 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from sessions import forks
+from sessions import clock, forks, leftovers
+from sessions.children import begun, transcript_of_root
 from sessions.compaction import Compaction, compact
-from sessions.errors import BusyError, ConflictError, RequestError
+from sessions.errors import BusyError, ConflictError, RequestError, SessionsError
+from sessions.going_back import GoingBack
+from sessions.ids import notice_id
 from sessions.offspring import Offspring
-from sessions.parts import assemble
+from sessions.parts import Captures, assemble
 from sessions.place import Place
 from sessions.rewind import seam
 from sessions.rewind.audit import audit, damage
@@ -31,9 +35,15 @@ from sessions.rewind.plan import Checkpoint, History, OnConflicts, OnRunning, Pl
 from sessions.rewind.pruning import Pruning
 from sessions.rewind.targets import Reference
 from sessions.settings import Settings
+from sessions.subagents.environment import Parent
+from sessions.subagents.family import below
+from sessions.subagents.notices import notice
+from sessions.subagents.record import Ended, TaskRecord
+from sessions.tasks import Tasks
 from sessions.transcript import codec, reader, titles, turns
-from sessions.transcript.outline import Finding, Prompt
+from sessions.transcript.outline import Finding, Link, Prompt
 from sessions.turn import Turn, check_label
+from sessions.work import Work
 
 if TYPE_CHECKING:
     from sessions.transcript.messages import Message, Messages
@@ -50,6 +60,11 @@ class Session:
         git_branch: The branch it began on; None where there was none.
         forked_from: The id of the session it is a fork of; None for no fork.
         read_only: Whether it may change anything.
+        tasks: Its background tasks.
+        root_id: Of a subagent's session: the session the user talks to, which keeps its edits and goes back; None for
+            that one itself.
+        parent_id: Likewise the session that started it.
+        spawned_by: Likewise the message that did.
     """
 
     def __init__(
@@ -61,6 +76,7 @@ class Session:
         on_close: Callable[[Session], None],
         begin: Callable[[Place], Session],
         drop: Callable[[Path, Callable[[], bool]], object],
+        opened: Callable[[Path], Session | None],
     ) -> None:
         self.id = place.session_id
         self.path = place.transcript
@@ -68,6 +84,9 @@ class Session:
         self.created_at = place.created_at
         self.git_branch = place.header.git_branch if place.header is not None else None
         self.forked_from = place.header.forked_from if place.header is not None else None
+        self.root_id = place.link.root if place.link is not None else None
+        self.parent_id = place.link.parent if place.link is not None else None
+        self.spawned_by = place.link.spawned_by if place.link is not None else None
         self.read_only = read_only
         self._guard = threading.RLock()
         self._on_close = on_close
@@ -81,7 +100,10 @@ class Session:
         self._holders = 1
         self._notes: list[Finding] = []
         self._notes += [Finding("settings", what, so) for what, so in settings.troubles()]
-        parts = assemble(place, settings, read_only=read_only)
+        root = opened(transcript_of_root(place.transcript, place.link)) if place.link is not None else None
+        shared: Captures | None = root.captures if root is not None else None
+        parts = assemble(place, settings, read_only=read_only, root=shared)
+        self.captures: Captures = parts.captures
         self._ownership = parts.ownership
         self._writer = parts.writer
         self._worktree = parts.worktree
@@ -97,7 +119,48 @@ class Session:
         self._source = parts.source
         self._scratch = parts.scratch
         self._shown = parts.shown
+        self._anchors = parts.anchors
+        self._begin = begin
+        self._opened = opened
+        self._moving: int | None = None
         self._offspring = Offspring(parts.parent, place, begin=begin, drop=drop)
+        self._work = Work(
+            self.id,
+            parts.captures.log,
+            parts.recorder,
+            parts.captures.roster,
+            grace_s=settings.grace_s,
+            settled=self._tell,
+            holding=self._writing,
+        )
+        self._going_back = GoingBack(
+            self,
+            parts.engine,
+            parts.rewinder,
+            parts.undoer,
+            self._work,
+            session=self,
+            forks=self._offspring,
+            after=self._pruner.keep_within,
+        )
+        self.tasks = Tasks(
+            self.id,
+            self._work,
+            parts.captures.roster,
+            log=parts.captures.log,
+            recorder=parts.recorder,
+            anchors=parts.anchors,
+            holding=self._starting,
+            open_turn=self._open_turn,
+            prompt_of=parts.rewinder.prompt_of,
+            parent=Parent(
+                os.fspath(place.root),
+                os.fspath(transcript_of_root(place.transcript, place.link)),
+                "",
+                tuple(os.path.abspath(each) for each in place.add_dirs),
+            ),
+            workdir=place.touches,
+        )
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
@@ -153,6 +216,7 @@ class Session:
             NotFoundError: There is no such prompt, or no such run (the message says which there are), or the agent
                 touched none of ``paths``.
         """
+        self._refuse_in_subagent()
         with self._guard:
             open_turn = self._turn.message_id if self._turn is not None else None
             chosen = path_texts(paths) if paths is not None else None
@@ -213,6 +277,7 @@ class Session:
 
         with self._writing():
             self._refuse_open_turn("begin another")
+            self._refuse_moving("begin a turn")
             if run_id is not None:
                 check_label(run_id, "a run's id")
             message = message_of(user_message(prompt) if isinstance(prompt, str) else prompt)
@@ -230,6 +295,47 @@ class Session:
                 end_of_transcript=self._end_of_transcript,
             )
             return self._turn
+
+    def subagent(self, spawned_by: str | None = None, *, label: str = "") -> Session:
+        """Begin the session of a subagent, beside this one; close it, or use it as a context manager.
+
+        It has a transcript of its own, and its edits belong to the turn of the message that starts it: going back past
+        that takes them back, and its transcript with them. It may start tasks and subagents of its own. It does not go
+        back itself. Nothing of it is written before its first message.
+
+        Args:
+            spawned_by: The message that starts it; None: the open turn, else the last one.
+            label: What to call it.
+
+        Raises:
+            NotFoundError: There is no such message.
+            RequestError: No prompt was typed yet; or the label is no text on one line.
+            ConflictError: The session is closed, read-only, being rewound, or was removed by a rewind itself.
+        """
+        if label:
+            check_label(label, "a label for a subagent")
+        with self._starting("start a subagent"):
+            message, turn = self._anchors.of(spawned_by, open_turn=self._open_turn())
+            link = Link(self.root_id or self.id, self.id, message)
+            log = self.captures.log
+            return self._begin(begun(self._place, link, turn=turn.turn, label=label, task=None, log=log))
+
+    def _open_turn(self) -> str | None:
+        turn = self._turn
+        return turn.message_id if turn is not None else None
+
+    def _tell(self, task: TaskRecord, ended: Ended) -> None:
+        """Append the notice that a task ended, once."""
+        log = self.captures.roster.folder(task.id).log if task.how == "spawn" else None
+        said = notice(task, ended, timestamp=clock.timestamp(), log=os.fspath(log) if log is not None else None)
+        if self.path.exists() and reader.place_of(self.path, notice_id(task.id), self._start_of(task)) is None:
+            self.append(said)
+
+    def _start_of(self, task: TaskRecord) -> int:
+        """Return where the turn of a task starts in the transcript; 0 where that is not known."""
+        turn = self._work.timeline().turns.get(task.turn)
+        prompts = self._rewinder.outline(deep=False).prompts if turn is not None else ()
+        return next((prompt.offset for prompt in prompts if turn is not None and prompt.id == turn.message_id), 0)
 
     def _end_of_transcript(self) -> seam.Place:
         with self._guard:
@@ -278,6 +384,7 @@ class Session:
             raise RequestError(f"cannot keep {keep_rounds} rounds")
         with self._writing():
             self._refuse_open_turn("compact")
+            self._refuse_moving("compact")
             seen = self.messages
             if summary is None and summarizer is not None and len(seen):
                 summary = summarizer(seen)
@@ -319,6 +426,7 @@ class Session:
             DataError: Records needed to do it exactly are damaged.
         """
         options = _options(scope, history, on_conflict, on_running, paths, run)
+        self._refuse_in_subagent()
         with self._guard:
             return self._rewinder.plan(to, options)
 
@@ -335,23 +443,23 @@ class Session:
     ) -> Report:
         """Go back: carry out a plan, or plan and carry out. A plan's own options count.
 
-        On success conversation and files are those of the target, and ``undo_rewind`` takes it back. On an error
-        everything is as it was. A crash before the commit point leaves everything as it was, one after it is finished
-        at the next opening for writing.
+        On success conversation and files are those of the target, and ``undo_rewind`` takes it back. What was started
+        in the background from there on is stopped first, until nobody of it is left. On an error conversation and
+        files are as they were; it says which tasks are gone all the same. A crash before the commit point leaves them
+        as they were, one after it is finished at the next opening for writing.
 
         Raises:
             StaleError: The plan no longer describes what is there.
-            ConflictError: ``refuse``, and a file was changed by somebody else; or a turn is open.
+            ConflictError: ``refuse``, and a file was changed by somebody else, or a task runs; or a turn is open; or
+                this thread runs the event loop of a task that would be waited for.
+            LockedError: Another process has a subagent's session open that would be removed.
+            UnstoppableError: Some process could not be stopped; it is named.
             OSError: The system refused; everything was put back.
             IncompleteError: It could not be put back; ``sessions check`` finishes it.
         """
         options = _options(scope, history, on_conflict, on_running, paths, run)
-        with self._writing():
-            self._refuse_open_turn("rewind")
-            self._take_lock()
-            report = self._rewinder.rewind(self._engine, to, options, self, forks=self._offspring)
-            self._pruner.keep_within()
-            return report
+        self._refuse_in_subagent()
+        return self._going_back.rewind(to, options)
 
     def undo_rewind(
         self,
@@ -394,6 +502,7 @@ class Session:
         on_conflict: OnConflicts = "refuse",
     ) -> Plan:
         """Say what an undo, or a redo, would do; changes nothing."""
+        self._refuse_in_subagent()
         with self._guard:
             given = path_texts(paths) if paths is not None else None
             kind = "redo" if redo else "undo"
@@ -408,19 +517,9 @@ class Session:
         return self._undoer.rewinds(prompts=prompts)
 
     def _reverse(self, kind: str, what: str | Plan | None, paths: Paths | None, on_conflict: OnConflicts) -> Report:
-        with self._writing():
-            self._refuse_open_turn(kind)
-            self._take_lock()
-            if isinstance(what, Plan):
-                report = self._undoer.run(
-                    self._engine, self._undoer.again(what), self, forks=self._offspring, given=what
-                )
-            else:
-                given = path_texts(paths) if paths is not None else None
-                reversal = self._undoer.find(kind, what, on_conflict=on_conflict, paths=given)
-                report = self._undoer.run(self._engine, reversal, self, forks=self._offspring)
-            self._pruner.keep_within()
-            return report
+        self._refuse_in_subagent()
+        given = path_texts(paths) if paths is not None and not isinstance(what, Plan) else None
+        return self._going_back.reverse(kind, what, given, on_conflict)
 
     # -- forking ---------------------------------------------------------------------------------------------------
 
@@ -450,6 +549,7 @@ class Session:
             OSError: It could not be written. In every case of an error no fork is there. A crash leaves none, or a
                 whole one.
         """
+        self._refuse_in_subagent()
         return self._offspring.fork(at, title=title, workdir=workdir)
 
     def plan_fork(
@@ -460,6 +560,7 @@ class Session:
         workdir: str | os.PathLike[str] | None = None,
     ) -> forks.ForkPlan:
         """Say what ``fork`` would make; makes nothing. Its arguments and errors are those of ``fork``."""
+        self._refuse_in_subagent()
         return self._offspring.plan(at, title=title, workdir=workdir)
 
     # -- life ------------------------------------------------------------------------------------------------------
@@ -486,6 +587,10 @@ class Session:
         with self._guard:
             self._take_lock()
 
+    def settle(self) -> None:
+        """Settle what of its background work ended, and watch the rest. Called by the store, which holds nothing."""
+        self._work.settle()
+
     def close(self) -> None:
         """End an open turn and give the lock back; background tasks go on. Closing a closed session changes nothing.
 
@@ -496,6 +601,9 @@ class Session:
             if self._closing or self._holders > 0:
                 return
             self._closing = True
+        self._close()
+
+    def _close(self) -> None:
         with self._guard:
             if self._closed:
                 return
@@ -509,6 +617,20 @@ class Session:
                     self._source = self.path
                 self._ownership.give_back()  # first: whoever opens it when the store has forgotten it finds no lock
                 self._on_close(self)
+        self._work.close()
+
+    def dismiss(self, children: Sequence[str]) -> list[str]:
+        """End sessions of subagents that are open in this process; return which were. Called when going back."""
+        ended: list[str] = []
+        for name in children:
+            child = self._opened(self.path.with_name(f"{name}.jsonl"))
+            if child is not None:
+                with child._holding:  # noqa: SLF001 - its own class
+                    child._closing = True  # noqa: SLF001 - likewise
+                with contextlib.suppress(OSError, SessionsError):
+                    child._close()  # noqa: SLF001 - likewise
+                ended.append(name)
+        return ended
 
     @contextlib.contextmanager
     def deleting(self) -> Iterator[None]:
@@ -516,18 +638,24 @@ class Session:
 
         Raises:
             BusyError: A turn is open.
+            UnstoppableError: A task of it cannot be stopped.
         """
-        with self._writing():
-            self._refuse_open_turn("delete a session")
-            self._take_lock()
-            try:
-                yield
-            finally:
-                with self._holding:
-                    self._closing = True
-                self._closed = True
-                self._ownership.give_up()
-                self._on_close(self)
+        what = "delete a session"
+        with self.alone(what):
+            timeline = self._work.timeline()
+            mine = below(self.id, timeline)
+            self._work.cancel([task for task in timeline.tasks.values() if task.session in mine])
+            self.dismiss([child for child in timeline.children if child in mine and child != self.id])
+            with self.ready(what):
+                try:
+                    yield
+                finally:
+                    with self._holding:
+                        self._closing = True
+                    self._closed = True
+                    self._ownership.give_up()
+                    self._on_close(self)
+            self._work.close()
 
     def prune(self, *, undo: bool = False, dry_run: bool = False) -> Pruning:
         """Remove snapshots and undo records beyond the limits, as is done at the end of a turn and of a rewind.
@@ -546,12 +674,14 @@ class Session:
             return self._pruner.prune(undo=undo)
 
     def check(self) -> list[Finding]:
-        """Look at every line of the transcript and every record beside it; changes nothing.
+        """Look at every line of the transcript and of its subagents', and every record beside it; changes nothing.
 
         Returns:
             What is damaged, missing or left over; a rewind that was finished at opening is not among it.
         """
         found = list(reader.check(self.path)) if self.path.exists() else []
+        for child in leftovers.children_of(self.path):
+            found += [replace(finding, where=f"{child.name}: {finding.where}") for finding in reader.check(child)]
         return [*found, *audit(self._log.read(), self._payloads, self._journal)]
 
     def __enter__(self) -> Self:
@@ -564,6 +694,37 @@ class Session:
 
     def __repr__(self) -> str:
         return f"<Session {self.id}{' read-only' if self.read_only else ''}>"
+
+    @contextlib.contextmanager
+    def ready(self, what: str) -> Iterator[None]:
+        """Give the session, locked, ready to go back. Called when going back."""
+        with self._writing():
+            self._refuse_open_turn(what)
+            if self._moving != threading.get_ident():
+                self._refuse_moving(what)
+            self._take_lock()
+            yield
+
+    @contextlib.contextmanager
+    def alone(self, what: str) -> Iterator[None]:
+        """Keep others from beginning anything, with the session free. Called when going back."""
+        with self._guard:  # also on this very thread: called by what is being stopped
+            self._refuse_moving(what)
+            with self.ready(what):
+                self._moving = threading.get_ident()
+        try:
+            yield
+        finally:
+            with self._guard:
+                self._moving = None
+
+    @contextlib.contextmanager
+    def _starting(self, what: str) -> Iterator[None]:
+        with self._writing():
+            self._refuse_moving(what)
+            if self.path.exists() or self._pending:
+                self._take_lock()
+            yield
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
@@ -598,6 +759,14 @@ class Session:
             if outcome is not None:
                 self._notes.append(Finding("unfinished_rewind", f"rewind {outcome.record.rewind}", _recovered(outcome)))
         self._writer.sweep()
+
+    def _refuse_moving(self, what: str) -> None:
+        if self._moving is not None:
+            raise ConflictError(f"cannot {what} while the session goes back")
+
+    def _refuse_in_subagent(self) -> None:
+        if self.root_id is not None:
+            raise RequestError(f"a subagent's session does not go back by itself: session {self.root_id} does")
 
     def _refuse_open_turn(self, what: str) -> None:
         if self._turn is not None:

@@ -12,8 +12,14 @@ RETAIN_TURNS = 100
 RETAIN_REWINDS = 20
 QUOTA_BYTES = 1024 * 1024 * 1024
 
+GRACE_S = 2.0
+
+_LONGEST_S = 3600
 _FILE = "settings.toml"
-_NAMES = ("max_file_bytes", "retain_turns", "retain_rewinds", "quota_bytes")
+_NAMES = {
+    "checkpoints": ("max_file_bytes", "retain_turns", "retain_rewinds", "quota_bytes"),
+    "tasks": ("grace_s",),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +47,17 @@ class Settings:
     Attributes:
         max_file_bytes: A larger file is not captured (``[checkpoints] max_file_bytes``).
         limits: What is kept.
+        grace_s: How many seconds a task that is cancelled has to end by itself (``[tasks] grace_s``).
         damage: Why the file could not be used; None when it was fine or missing. Otherwise ``max_file_bytes`` has its
             default and nothing is limited: a file nobody can read is no order to remove anything.
-        unknown: Names in ``[checkpoints]`` that mean nothing here; all others count.
+        unknown: Names that mean nothing here, each with its table; all others count.
     """
 
     max_file_bytes: int = MAX_FILE_BYTES
     limits: Limits = Limits()
+    grace_s: float = GRACE_S
     damage: str | None = None
-    unknown: tuple[str, ...] = ()
+    unknown: tuple[tuple[str, str], ...] = ()
 
     def troubles(self) -> Iterator[tuple[str, str]]:
         """Yield what is wrong with the file, and what follows from that, as phrases for people."""
@@ -58,10 +66,10 @@ class Settings:
             yield self.damage, f"until it is mended nothing is limited, but files over {largest} MiB are not captured"
         if self.unknown:
             import difflib  # noqa: PLC0415 - nobody pays for it who makes no mistake
-        for name in self.unknown:
-            meant = difflib.get_close_matches(name, _NAMES, 1)
+        for table, name in self.unknown:
+            meant = difflib.get_close_matches(name, _NAMES[table], 1)
             yield (
-                f"{_FILE}: [checkpoints] has no setting {name!r}",
+                f"{_FILE}: [{table}] has no setting {name!r}",
                 f"ignored{f'; is {meant[0]} meant?' if meant else ''}",
             )
 
@@ -81,9 +89,11 @@ def load(root: Path) -> Settings:
         return _damaged("it is nested too deeply")
     except (OSError, ValueError) as error:
         return _damaged(str(error))
-    checkpoints = said.get("checkpoints", {})
-    if not isinstance(checkpoints, dict):
-        return _damaged("[checkpoints] is not a table")
+    tables = {name: said.get(name, {}) for name in _NAMES}
+    for name, table in tables.items():
+        if not isinstance(table, dict):
+            return _damaged(f"[{name}] is not a table")
+    checkpoints = tables["checkpoints"]
     try:
         return Settings(
             _number(checkpoints, "max_file_bytes", MAX_FILE_BYTES, "bytes"),
@@ -92,7 +102,8 @@ def load(root: Path) -> Settings:
                 _number(checkpoints, "retain_rewinds", RETAIN_REWINDS, "rewinds"),
                 _number(checkpoints, "quota_bytes", QUOTA_BYTES, "bytes"),
             ),
-            unknown=tuple(name for name in checkpoints if name not in _NAMES),
+            _seconds(tables["tasks"], "grace_s", GRACE_S),
+            unknown=tuple((table, name) for table in tables for name in tables[table] if name not in _NAMES[table]),
         )
     except ValueError as error:
         return _damaged(str(error))
@@ -103,6 +114,13 @@ def _number(table: dict[str, object], name: str, default: int, unit: str) -> int
     if not isinstance(number, int) or isinstance(number, bool) or number < 0:
         raise ValueError(f"{name} is {number!r}, not a number of {unit}")
     return number
+
+
+def _seconds(table: dict[str, object], name: str, default: float) -> float:
+    number = table.get(name, default)
+    if not isinstance(number, int | float) or isinstance(number, bool) or not 0 <= number <= _LONGEST_S:
+        raise ValueError(f"{name} is {number!r}, not a number of seconds")
+    return float(number)
 
 
 def _damaged(why: str) -> Settings:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 from sessions import clock, files, ids, leftovers, paths, upkeep
 from sessions import settings as settings_module
 from sessions.branch import current_branch
+from sessions.children import begun, task_of
 from sessions.errors import (
     AmbiguousError,
     ConflictError,
@@ -23,17 +24,16 @@ from sessions.errors import (
 )
 from sessions.listing import SessionInfo, belongs, mentions, row_of
 from sessions.place import Place
-from sessions.rewind.log import TIMELINE
+from sessions.rewind.log import TIMELINE, CaptureLog
 from sessions.transcript import reader
 from sessions.transcript.header import header_line
-from sessions.transcript.outline import Finding, Header
+from sessions.transcript.outline import Finding, Header, Link
 from sessions.upkeep import Checked, Pruned
 
 if TYPE_CHECKING:
     from sessions.session import Session
 
 ListScope = Literal["project", "all"]
-_CHILD_PREFIX = "subagent-"
 
 
 @dataclass(slots=True)
@@ -99,10 +99,14 @@ class SessionStore:
             with self._open.guard:
                 known = self._open.sessions.get(transcript)
                 if known is None:
-                    return self._open_here(transcript, read_only=read_only, add_dirs=add_dirs)
+                    session = self._open_here(transcript, read_only=read_only, add_dirs=add_dirs)
+                    break
                 if known.shared():
                     return known
             known.await_close()
+        if not read_only:
+            session.settle()
+        return session
 
     def _open_here(self, transcript: Path, *, read_only: bool, add_dirs: Sequence[str | os.PathLike[str]]) -> Session:
         session = self._session(self._place(transcript, add_dirs), read_only=read_only)
@@ -123,7 +127,34 @@ class SessionStore:
         from sessions.session import Session  # noqa: PLC0415
 
         settings = settings_module.load(self.root)
-        return Session(place, settings, read_only=read_only, on_close=self._forget, begin=self._begin, drop=self._drop)
+        return Session(
+            place,
+            settings,
+            read_only=read_only,
+            on_close=self._forget,
+            begin=self._begin,
+            drop=self._drop,
+            opened=self._opened,
+        )
+
+    def _opened(self, transcript: Path) -> Session | None:
+        with self._open.guard:
+            return self._open.sessions.get(transcript)
+
+    def subagent(self, transcript: str | os.PathLike[str], task: str, add_dirs: Sequence[str] = ()) -> Session:
+        """Begin the session of a subagent in a process that a task of another session started.
+
+        Raises:
+            ConflictError: The task, or its session, is gone.
+        """
+        root = Path(transcript)
+        if not root.is_file():
+            raise ConflictError(f"the session that started this process is gone: {root}")
+        log = CaptureLog(paths.sidecar(root), make=False)
+        record = task_of(log, task)
+        link = Link(_id_of(root), record.session, record.spawned_by)
+        place = self._place(root, add_dirs)
+        return self._begin(begun(place, link, turn=record.turn, label=record.label, task=task, log=log))
 
     def latest(self, workdir: str | os.PathLike[str]) -> SessionInfo | None:
         """Return the session of a directory that was touched last; None where there is none."""
@@ -158,6 +189,10 @@ class SessionStore:
         """Return the transcript a reference names; see ``open``."""
         if not reference:
             raise RequestError("an empty session reference was given")
+        if reference.startswith(ids.CHILD_PREFIX):
+            children = [path for path in self._transcripts(children=True) if _id_of(path).startswith(reference)]
+            if len(children) == 1 or (children := [path for path in children if _id_of(path) == reference]):
+                return children[0]
         listed = sorted(self._transcripts(), key=_written, reverse=True)
         exact = [path for path in listed if _id_of(path) == reference]
         if exact:
@@ -206,28 +241,34 @@ class SessionStore:
                 break
         return rows
 
-    def _transcripts(self) -> Iterator[Path]:
+    def _transcripts(self, *, children: bool = False) -> Iterator[Path]:
         projects = self.root / "projects"
-        yield from self._transcripts_in(projects)
+        yield from self._transcripts_in(projects, children=children)
         try:
             entries = sorted(os.scandir(projects), key=lambda entry: entry.name)
         except OSError:
             return
-        sidecars = {paths.sidecar(path).name for path in self._transcripts_in(projects)}
+        sidecars = {
+            paths.sidecar(path).name
+            for which in (False, True)
+            for path in self._transcripts_in(projects, children=which)
+        }
         for entry in entries:
             if entry.is_dir() and entry.name not in sidecars:
-                yield from self._transcripts_in(Path(entry.path))
+                yield from self._transcripts_in(Path(entry.path), children=children)
 
-    def _transcripts_in(self, directory: Path) -> Iterator[Path]:
+    def _transcripts_in(self, directory: Path, *, children: bool = False) -> Iterator[Path]:
+        """Yield the transcripts in a directory: those of subagents, or all others."""
         try:
             names = os.listdir(directory)
         except OSError:
             return
         for name in names:
-            if name.endswith(".jsonl") and not name.startswith((_CHILD_PREFIX, ".")) and name != TIMELINE:
-                path = directory / name
-                if path.is_file():
-                    yield path
+            if not name.endswith(".jsonl") or name.startswith(".") or name == TIMELINE:
+                continue
+            path = directory / name
+            if name.startswith(ids.CHILD_PREFIX) == children and path.is_file():
+                yield path
 
     # -- keeping in order ------------------------------------------------------------------------------------------
 

@@ -39,6 +39,7 @@ COMMANDS = {
     "show": "Print the messages of a session.",
     "checkpoints": "List the prompts one can go back to.",
     "diff": "Show what the agent did to files.",
+    "tasks": "List background tasks, stop them, or follow what they print.",
     "rewind": "Go back to a prompt: conversation and files together.",
     "undo": "Take back the last rewind.",
     "compact": "Let a summary stand for the conversation so far.",

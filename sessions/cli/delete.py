@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sessions.cli import options, output
+from sessions.cli import options, output, render
 from sessions.picker.text import one_line, visible_path
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def command(reference: str, *, dry_run: bool, yes: bool, as_json: bool) -> None:
     """Delete a session: its transcript, its snapshots and its undo records. This cannot be undone.
 
-    Files of the project are not touched.
+    Its background tasks are stopped first. Files of the project are not touched.
     """
     store = options.store()
     session_id = options.find(store, reference)
@@ -49,4 +49,9 @@ def _announce(session: Session, *, dry_run: bool, error_stream: bool) -> None:
     output.lines(
         [(("strong", said),), (("", f"  {visible_path(str(session.path))} with its snapshots and undo records"),)],
         error_stream=error_stream,
+    )
+    there = [task for task in session.tasks.list() if task.state == "running" or task.processes]
+    stops = "would stop" if dry_run else "stops"
+    output.lines(
+        ((("warn", f"  {stops}"), ("", f" {render.task_name(task)}")) for task in there), error_stream=error_stream
     )

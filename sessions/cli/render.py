@@ -15,10 +15,21 @@ if TYPE_CHECKING:
 
     from sessions.listing import SessionInfo
     from sessions.rewind.plan import Checkpoint
+    from sessions.subagents.record import State
+    from sessions.tasks import Task
     from sessions.upkeep import Checked
 
 _SHORT_ID = 8
 _SHORT_MESSAGE_ID = 12
+_LABEL_CELLS = 16
+_NAME_CELLS = 60
+_TASK_STYLES: dict[State, str] = {
+    "running": "add",
+    "completed": "",
+    "failed": "remove",
+    "cancelled": "dim",
+    "lost": "warn",
+}
 
 
 def session_table(rows: Sequence[SessionInfo], now: datetime, columns: int, *, with_workdir: bool) -> Iterator[Line]:
@@ -115,6 +126,67 @@ def checkpoint_json(checkpoint: Checkpoint) -> dict[str, object]:
         "marks": list(checkpoint.mark_names),
         "run_id": checkpoint.run_id,
     }
+
+
+def task_table(tasks: Sequence[Task], columns: int, *, session: str) -> Iterator[Line]:
+    """Yield for each task a line with id, state, how long it took, and label; below it who runs, the prompt, the log.
+
+    The label has a line of its own where little of it would fit. A path is never shortened: it is there to be copied.
+
+    Args:
+        session: The session they are shown for; a task that a subagent started names that one.
+    """
+    ids = [visible(task.id, keep="") for task in tasks]
+    states = [task_state(task) for task in tasks]
+    times = [words.lasted(task.runtime_s) for task in tasks]
+    id_cells, state_cells, time_cells = (max(map(width, each), default=0) for each in (ids, states, times))
+    for task, name, state, lasted in zip(tasks, ids, states, times, strict=True):
+        left: Line = (
+            ("strong", pad(name, id_cells)),
+            (_TASK_STYLES[task.state], f"  {pad(state, state_cells)}"),
+            ("dim", f"  {pad_start(lasted, time_cells)}"),
+        )
+        room = columns - width(plain(left)) - 2
+        indent = id_cells + 2 if room >= _LABEL_CELLS else 2
+        yield (*left, ("", f"  {one_line(task.label, room)}")) if room >= _LABEL_CELLS else left
+        if room < _LABEL_CELLS:
+            yield (("", "  " + one_line(task.label, columns - 2)),)
+        who = _running(task, session)
+        prompt = one_line(task.prompt, max(columns - indent - width(who), 10)) if task.prompt is not None else ""
+        if who or prompt:
+            yield ("", " " * indent), ("", who if prompt else who.removesuffix(" · ")), ("dim", prompt)
+        if task.log is not None:
+            yield (("dim", " " * indent + visible_path(str(task.log))),)
+
+
+def task_state(task: Task) -> str:
+    """Return the state of a task, and where it failed with what."""
+    if task.state != "failed" or task.exit_code is None:
+        return task.state
+    return f"failed (signal {-task.exit_code})" if task.exit_code < 0 else f"failed (exit {task.exit_code})"
+
+
+def task_name(task: Task) -> str:
+    """Return how a task is named in a sentence: its label and its id."""
+    return f"{one_line(task.label, _NAME_CELLS)} ({visible(task.id, keep='')})"
+
+
+def task_processes(task: Task) -> str:
+    """Return who runs: ``pid 4711, 3 processes``; empty where nobody does."""
+    if task.pid is None:
+        return f"{words.count(task.processes, 'process')} left" if task.processes else ""
+    inside = task.log is None and not task.processes  # work inside the host has no process of its own
+    return f"inside process {task.pid}" if inside else f"pid {task.pid}, {words.count(task.processes, 'process')}"
+
+
+def task_log(text: str) -> str:
+    """Return what a program printed as a terminal may have it: lines and tabs stay, all else that acts is spelled."""
+    return "\n".join("\t".join(map(visible_path, line.split("\t"))) for line in text.split("\n"))
+
+
+def _running(task: Task, session: str) -> str:
+    by = f"started by {words.short_author(task.session)}" if task.session != session else ""
+    return "".join(f"{each} · " for each in (task_processes(task), by) if each)
 
 
 def check_lines(checked: Sequence[Checked]) -> Iterator[Line]:

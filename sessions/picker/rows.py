@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import datetime
 
-    from sessions.rewind.plan import Checkpoint, TouchedFile
+    from sessions.rewind.plan import Checkpoint, Plan, TouchedFile
 
 POINTER = "❯"  # noqa: RUF001 - no greater-than sign: it must not look like quoted text
 COMPACTED = "⊟"
@@ -183,7 +183,15 @@ def _counts(state: PickerState, confirm: Confirm) -> Line:
         return (*dry, ("strong", "Going back here would change nothing."))
     if confirm.plan.refused is not None:
         dry = (*dry, ("warn", "refused"), ("", " · "))
-    return (*dry, *words.counted_files(confirm.plan.files))
+    return (*dry, *words.counted_files(confirm.plan.files), *_counted_tasks(confirm.plan))
+
+
+def _counted_tasks(plan: Plan) -> Line:
+    """Return how many tasks go, so that it is said on the smallest screen."""
+    if not plan.tasks:
+        return ()
+    verb = "to be stopped" if plan.on_running == "cancel" else "running"
+    return ("", " · "), ("warn", f"{words.count(len(plan.tasks), 'task')} {verb}")
 
 
 def _more(above: int, below: int) -> Line:

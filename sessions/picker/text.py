@@ -45,6 +45,8 @@ def visible(text: str, *, keep: str = "\n\t") -> str:
 
 def visible_path(path: str) -> str:
     r"""Return ``path`` on one line; a byte that is not UTF-8 is shown as ``\xff``, as the file system has it."""
+    if _PLAIN.fullmatch(path):
+        return path
     return "".join(
         f"\\x{ord(char) - 0xDC00:02x}" if "\udc80" <= char <= "\udcff" else visible(char, keep="") for char in path
     )

@@ -5,16 +5,17 @@ Pure. Every text from outside passes through ``picker.text`` here, so what these
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
-from sessions.picker.text import Fragment, Line, one_line, plain, visible, visible_path, width, wrap
+from sessions.picker.text import Fragment, Line, one_line, pad, plain, visible, visible_path, width, wrap
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from sessions.rewind.plan import Action, Conflict, FileVerdict, Gap, Plan, Report
+    from sessions.rewind.plan import Action, Conflict, FileVerdict, Gap, Plan, Report, StoppedTask
 
 _DONE: dict[Action, str] = {
     "restore": "restored",
@@ -45,6 +46,11 @@ _NOTE_SAYS_MORE = frozenset({"lost", "outside", "over_limit", "unreadable"})
 _UNCOMPACTS = "a compaction goes with it: the model sees the messages in front of it again"
 _PROMPT_RETURNS = "the prompt returns to the input box"
 _NOBODY_KNOWS = "nobody recorded what the agent left"
+_SINCE_BY = "edited since by "  # how a conflict begins that names an author
+_CHILD_ID = re.compile(r"(?<=subagent-)([0-9a-f]{8})(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_LABEL_CELLS = 40
+_WHOLE_PROOF = "group, parentage and tag"
+_WAITED_FOR = "it was waited for"
 
 _GAPS = {
     "shell": "shell commands",
@@ -54,6 +60,7 @@ _GAPS = {
     "git": "edits inside .git",
     "store": "edits inside the session store",
     "lost_records": "edits whose records are damaged",
+    "task": "a background task whose edits were not captured",
     "background_task": "a background task nothing is known of, so it was not stopped",
 }
 
@@ -61,8 +68,9 @@ _AGES = ((60, 1, "s"), (3600, 60, "m"), (86_400, 3600, "h"), (14 * 86_400, 86_40
 
 
 def count(number: int, noun: str) -> str:
-    """Return ``1 file``, ``3 files``."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    """Return ``1 file``, ``3 files``, ``3 processes``."""
+    ending = "" if number == 1 else "es" if noun.endswith("s") else "s"
+    return f"{number} {noun}{ending}"
 
 
 def relative(moment: datetime | None, now: datetime) -> str:
@@ -79,6 +87,30 @@ def relative(moment: datetime | None, now: datetime) -> str:
         if 0 <= age_s < limit_s:
             return f"{age_s // unit_s}{unit}"
     return exactly(moment)[:10]
+
+
+def lasted(seconds: float | None) -> str:
+    """Return how long something took, in at most seven cells below 100 days: ``0.4s``, ``42s``, ``5m 07s``, ``2h 30m``.
+
+    None, where nobody knows, is a dash.
+    """
+    if seconds is None:
+        return "-"
+    if seconds < 10:
+        return f"{int(seconds * 10) / 10}s"
+    whole = int(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m {whole % 60:02}s"
+    if whole < 86_400:
+        return f"{whole // 3600}h {whole % 3600 // 60:02}m"
+    return f"{whole // 86_400}d {whole % 86_400 // 3600:02}h"
+
+
+def short_author(author: str) -> str:
+    """Return the id of a session or a task as it is shown, which is enough to name it; anything else as it is."""
+    return visible(_CHILD_ID.sub(r"\1", author), keep="")
 
 
 def run_label(run: str) -> str:
@@ -132,7 +164,7 @@ def trouble(file: FileVerdict) -> Literal["conflict", "lost", "unverified", ""]:
 def plan_lines(
     plan: Plan, *, undo: bool = False, counted: bool = True, uncompacts: bool = False, cells: int | None = None
 ) -> list[Line]:
-    """Return what ``plan`` would do: what stands in its way first, the conversation, each file with why, gaps, tasks.
+    """Return what ``plan`` would do: what stands in its way first, the conversation, tasks, each file with why, gaps.
 
     Args:
         undo: The plan takes a rewind back.
@@ -149,27 +181,26 @@ def plan_lines(
     ]
     title = "files the agent touched" if plan.scope != "conversation" else ""
     return [
-        *_wrapped(lines, cells),
+        *_wrapped([*lines, *_tasks(plan.tasks, "stop" if plan.on_running == "cancel" else "is running")], cells),
         *_files(plan, tense, title, cells),
-        *_wrapped([*_gaps(_unsaid(gaps_of(plan), plan.files)), *_tasks(plan.tasks, "will be stopped")], cells),
+        *_wrapped(_gaps(_unsaid(gaps_of(plan), plan.files)), cells),
     ]
 
 
 def report_lines(
     report: Report, did: str = "rewound", *, with_gaps: bool = True, cells: int | None = None
 ) -> list[Line]:
-    """Return what was done: ``did`` (``rewound``, ``undone``, ``redone``), each file, gaps, tasks, notes."""
+    """Return what was done: ``did`` (``rewound``, ``undone``, ``redone``), tasks, each file, gaps, notes."""
     history = report.history if did != "undone" else "rewrite"  # what came since goes, whatever the rewind did
     gone = {"rewrite": "removed", "hide": "hidden", "fork": "left out of the fork"}[history]
     messages = f": {count(report.removed_messages, 'message')} {gone}" if report.removed_messages else ""
     head: list[Line] = [(("strong", f"{did}{messages}{_partly(report)}"),), *_counts(report.files)]
     return [
-        *_wrapped(head, cells),
+        *_wrapped([*head, *_tasks(report.cancelled, "stopped")], cells),
         *_files(report, _Tense(_DONE, undo=did == "undone"), "files", cells),
         *_wrapped(
             [
                 *(_gaps(_unsaid(report.gaps, report.files)) if with_gaps else ()),
-                *_tasks(report.cancelled, "was stopped"),
                 *((("", visible(note, keep="")),) for note in report.notes),
             ],
             cells,
@@ -339,10 +370,12 @@ def _why(file: FileVerdict, conflict: Conflict | None, tense: _Tense) -> str:
 def _conflict(file: FileVerdict, note: str, conflict: Conflict | None, tense: _Tense) -> str:
     """Say what is there instead of what the agent left, and what becomes of it."""
     found = visible(conflict.found, keep="") if conflict is not None else note.removeprefix("kept: ")
+    if found.startswith(_SINCE_BY):
+        found = short_author(found)
     if found.endswith(" since"):
         author = (conflict.by if conflict is not None else None) or file.by
         found += {None: " the agent's edit", "agent": " the agent's edit", "rewind": " the rewind"}.get(
-            author, f" the edit by {visible(author or '', keep='')}"
+            author, f" the edit{'s' if ', ' in (author or '') else ''} by {_authors(author or '')}"
         )
     found = found or "changed since the agent's edit"
     if file.action != "skip":
@@ -353,7 +386,13 @@ def _conflict(file: FileVerdict, note: str, conflict: Conflict | None, tense: _T
 
 
 def _by(author: str | None) -> str:
-    return f"last edit by {visible(author, keep='')}" if author not in {None, "agent", "rewind"} else ""
+    return f"edited by {_authors(author)}" if author is not None and author not in {"agent", "rewind"} else ""
+
+
+def _authors(joined: str) -> str:
+    """Return ``the agent and task-1a2b3c4d`` for who edited a file, joined by commas."""
+    names = ["the agent" if name == "agent" else short_author(name) for name in joined.split(", ")]
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _gaps(gaps: Sequence[Gap]) -> Iterator[Line]:
@@ -368,6 +407,21 @@ def _unsaid(gaps: Iterable[Gap], files: Sequence[FileVerdict]) -> list[Gap]:
     return [gap for gap in gaps if not gap.paths or not said.issuperset(gap.paths)]
 
 
-def _tasks(tasks: Sequence[str], what: str) -> Iterator[Line]:
-    for task in tasks:
-        yield (("warn", "task"), ("", f" {one_line(task, 60)} {what}"))
+def _tasks(tasks: Sequence[StoppedTask], verb: str) -> Iterator[Line]:
+    if tasks:
+        yield (("strong", "background tasks"),)
+    labels = [one_line(task.label, _LABEL_CELLS) for task in tasks]
+    cells = max(map(width, labels), default=0)
+    for task, label in zip(tasks, labels, strict=True):
+        why = f"  {_proof(task.proof)}" if task.proof not in {"", _WHOLE_PROOF} else ""
+        yield (
+            ("", "  "),
+            ("warn", verb.ljust(_ACTION_CELLS)),
+            ("", f"  {pad(label, cells)}"),
+            ("dim", f"  {short_author(task.id)}{why}"),
+        )
+
+
+def _proof(proof: str) -> str:
+    """Say how it is known that nobody of a task is left, where not everything could be asked."""
+    return proof if proof == _WAITED_FOR else f"looked for by {visible(proof, keep='')} only"

@@ -1,0 +1,185 @@
+"""``sessions tasks``."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext, suppress
+from typing import TYPE_CHECKING
+
+import click
+
+from sessions.cli import following, options, output, render
+from sessions.errors import ConflictError, LockedError, NotFoundError, RequestError, UnstoppableError
+from sessions.picker import words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from sessions.picker.text import Line
+    from sessions.session import Session
+    from sessions.store import SessionStore
+    from sessions.tasks import Task
+
+
+@click.command("tasks")
+@options.reference
+@click.option("--cancel", "doomed", multiple=True, metavar="TASK",
+              help="Stop this task for good, with all it started; given again, several.")  # fmt: skip
+@click.option("--follow", metavar="TASK",
+              help="Print what this task prints, from its start until it ends. Ctrl-C leaves it running.")  # fmt: skip
+@options.dry_run
+@options.yes
+@options.as_json
+def command(
+    reference: str, doomed: tuple[str, ...], follow: str | None, *, dry_run: bool, yes: bool, as_json: bool
+) -> None:
+    """List the background tasks of a session, oldest first; stop some, or follow what one prints.
+
+    Of each is shown: its id, its state, how long it ran, its label; which process it is and how many there are of it,
+    and the prompt that started it; where its output lies. TASK is an id or the beginning of one. All this works
+    while an agent has the session open, too.
+    """
+    if follow is not None and doomed:
+        raise click.UsageError("give --cancel or --follow, not both")
+    if follow is not None and as_json:
+        raise click.UsageError("--follow prints what the task prints: leave --json out")
+    if (dry_run or yes) and not doomed:
+        raise click.UsageError("--dry-run and --yes belong to --cancel")
+    if doomed:
+        options.require_answer(yes=yes, dry_run=dry_run)
+    store = options.store()
+    with _opened(store, options.find(store, reference), read_only=dry_run or not doomed) as session:
+        output.Findings().warn(session)
+        if doomed:
+            _cancel(session, doomed, dry_run=dry_run, yes=yes, as_json=as_json)
+        elif follow is not None:
+            _follow(session, follow)
+        else:
+            _list(session, as_json=as_json)
+
+
+def _opened(store: SessionStore, session_id: str, *, read_only: bool) -> Session:
+    """Open a session for writing where nobody else has it; whoever has it records what becomes of its tasks."""
+    if not read_only:
+        with suppress(LockedError):
+            return store.open(session_id)
+    return store.open(session_id, read_only=True)
+
+
+def _list(session: Session, *, as_json: bool) -> None:
+    tasks = session.tasks.list()
+    if as_json:
+        output.structured([task.to_json() for task in tasks])
+        return
+    if not tasks:
+        output.text("this session started no background task", error_stream=True)
+    output.lines(render.task_table(tasks, output.columns(), session=session.id))
+
+
+# -- following -----------------------------------------------------------------------------------------------------
+
+
+def _follow(session: Session, reference: str) -> None:
+    task = session.tasks.get(reference)
+    if task.log is None:
+        raise RequestError(f"{render.task_name(task)} has no log here: it was not started by this library")
+
+    def is_running() -> bool:
+        with suppress(NotFoundError):  # the session was deleted
+            return session.tasks.is_running(task.id)
+        return False
+
+    following.follow(task.log, is_running)
+    output.text(f"{render.task_name(task)}: {_how_it_ended(session, task)}", error_stream=True)
+
+
+def _how_it_ended(session: Session, task: Task) -> str:
+    try:
+        ended = session.tasks.get(task.id)
+    except NotFoundError:
+        return "removed, with what started it"
+    return f"{render.task_state(ended)} after {words.lasted(ended.runtime_s)}"
+
+
+# -- stopping ------------------------------------------------------------------------------------------------------
+
+
+def _cancel(session: Session, references: Sequence[str], *, dry_run: bool, yes: bool, as_json: bool) -> None:
+    going = {task.id: task for task in session.tasks.plan_cancel(references)}
+    named = {task.id: task for task in map(session.tasks.get, references)}
+    before = {**named, **going}
+    if dry_run or (going and not yes):
+        if not (dry_run and as_json):
+            verb = "would stop" if dry_run else "stops"
+            output.lines((_announced(task, verb, task.id in going) for task in before.values()), error_stream=as_json)
+        if not dry_run:
+            output.ask("Stop it?" if len(going) == 1 else f"Stop these {len(going)} tasks?", error_stream=as_json)
+    if not dry_run:
+        _stop(session, [task for task in named.values() if task.id in going])
+    after = [session.tasks.get(task) for task in before]
+    with output.after("what was to be stopped was stopped") if going and not dry_run else nullcontext():
+        if as_json:
+            output.structured([task.to_json() for task in after])
+        elif not dry_run:
+            output.lines(_became(before[task.id], task, task.id in going) for task in after)
+
+
+def _announced(task: Task, verb: str, goes: bool) -> Line:  # noqa: FBT001 - a column of a table
+    if not goes:
+        return _had_ended(task)
+    return ("strong", verb), ("", f" {render.task_name(task)}"), ("dim", f"  {render.task_processes(task)}")
+
+
+def _became(before: Task, after: Task, stopped: bool) -> Line:  # noqa: FBT001 - likewise
+    if not stopped or (before.state == "running" and after.state != "cancelled"):
+        return _had_ended(after)
+    if before.state == "running":
+        return ("strong", "stopped"), ("", f" {render.task_name(after)}")
+    left = words.count(before.processes, "process")
+    return ("strong", "stopped"), ("", f" {left} that {render.task_name(after)} had left: {render.task_state(after)}")
+
+
+def _had_ended(task: Task) -> Line:
+    return (("", f"{render.task_name(task)} had ended: {render.task_state(task)}"),)
+
+
+def _stop(session: Session, tasks: Iterable[Task]) -> None:
+    """Stop tasks; one that cannot be stopped does not keep the others alive.
+
+    Raises:
+        ConflictError: Some could not be; the message names them, and those that were stopped.
+        output.TooLateError: Ctrl-C came when some were stopped.
+    """
+    stopped: list[str] = []
+    failed: list[ConflictError] = []
+    try:
+        for task in tasks:
+            try:
+                session.tasks.cancel(task.id)
+                stopped.append(render.task_name(task))
+            except ConflictError as error:
+                failed.append(error)
+    except KeyboardInterrupt:
+        if not stopped:
+            raise
+        raise output.TooLateError(f"interrupted; stopped before: {', '.join(stopped)}") from None
+    if failed:
+        raise _joined(failed, stopped)
+
+
+def _joined(failed: Sequence[ConflictError], stopped: Sequence[str]) -> ConflictError:
+    """Return one error that says what several say, and what was stopped all the same."""
+    unstoppable: list[ConflictError] = [error for error in failed if isinstance(error, UnstoppableError)]
+    ordered = unstoppable + [error for error in failed if error not in unstoppable]
+    first = ordered[0]
+    survivors: dict[str, object] = {}
+    for error in unstoppable:
+        named = error.details["survivors"]
+        assert isinstance(named, dict)
+        survivors |= named
+    for error in ordered[1:]:
+        first.add(error.message)
+    if survivors:
+        first.details["survivors"] = survivors
+    if stopped:
+        first.add(f"stopped: {', '.join(stopped)}")
+    return first

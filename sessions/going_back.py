@@ -1,0 +1,148 @@
+"""Going back with a session, in two steps: first its work is stopped, then all is changed at once.
+
+===  ======================================  ===========================================================================
+ #   step                                    the session meanwhile
+===  ======================================  ===========================================================================
+ 1   plan, and refuse what must be           locked
+ 2   stop the tasks that go, until nobody    free: work inside the host may need it to end. Nothing can be begun
+     is left; end the subagents' sessions
+ 3   plan again, compare, carry out          locked
+===  ======================================  ===========================================================================
+
+Processes are not transactional: what fails in 3 says which tasks are gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
+
+from sessions.errors import SessionsError, UnstoppableError
+from sessions.rewind.background import Background, Stopped
+from sessions.rewind.engine import Engine
+from sessions.rewind.options import Options
+from sessions.rewind.plan import Going, OnConflicts, Plan, Report, StoppedTask
+from sessions.rewind.rewinder import Forks, Rewinder
+from sessions.rewind.targets import Reference
+from sessions.rewind.undo import Undoer
+from sessions.work import Work
+
+
+class Host(Protocol):
+    """What this needs of a session."""
+
+    def ready(self, what: str) -> contextlib.AbstractContextManager[None]:
+        """Give the session, locked, ready to be changed: open for writing, no turn open, nobody else going back."""
+
+    def alone(self, what: str) -> contextlib.AbstractContextManager[None]:
+        """Keep others from beginning anything, but not from appending; the session is free."""
+
+    def dismiss(self, children: Sequence[str]) -> list[str]:
+        """End sessions of subagents that are open in this process; return which were."""
+
+
+class GoingBack:
+    """Rewinds, undoes and redoes.
+
+    Args:
+        session: What a report gives to go on with.
+        after: Done, with the session locked, when something was changed.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        engine: Engine,
+        rewinder: Rewinder,
+        undoer: Undoer,
+        work: Work,
+        *,
+        session: Going,
+        forks: Forks,
+        after: Callable[[], None],
+    ) -> None:
+        self._host = host
+        self._engine = engine
+        self._rewinder = rewinder
+        self._undoer = undoer
+        self._work = work
+        self._session = session
+        self._forks = forks
+        self._after = after
+
+    def rewind(self, to: Plan | Reference | None, options: Options) -> Report:
+        """Carry out a rewind; see ``Session.rewind``."""
+        with self._host.alone("rewind"):
+            with self._host.ready("rewind"):
+                plan = self._rewinder.prepare(to, options)
+                if self._rewinder.planned_work(plan).is_empty:  # then nobody needs the session meanwhile
+                    return self._rewind(plan, Stopped())
+            stopped = self._stop(lambda: self._rewinder.work(plan))
+            with _saying(stopped.tasks), self._host.ready("rewind"):
+                return self._rewind(plan, stopped)
+
+    def _rewind(self, plan: Plan, stopped: Stopped) -> Report:
+        report = self._rewinder.rewind(self._engine, plan, self._session, stopped=stopped, forks=self._forks)
+        self._after()
+        return report
+
+    def reverse(
+        self, kind: str, what: str | Plan | None, paths: Sequence[str] | None, on_conflict: OnConflicts
+    ) -> Report:
+        """Carry out an undo or a redo; see ``Session.undo_rewind``."""
+        with self._host.alone(kind):
+            with self._host.ready(kind):
+                if isinstance(what, Plan):
+                    plan = self._undoer.prepare(self._undoer.again(what), what)
+                else:
+                    reversal = self._undoer.find(kind, what, on_conflict=on_conflict, paths=paths)
+                    plan = self._undoer.prepare(reversal, None)
+                if self._undoer.planned_work(plan).is_empty:
+                    return self._reverse(plan, Stopped())
+            stopped = self._stop(lambda: self._undoer.work(plan))
+            with _saying(stopped.tasks), self._host.ready(kind):
+                return self._reverse(plan, stopped)
+
+    def _reverse(self, plan: Plan, stopped: Stopped) -> Report:
+        report = self._undoer.run(self._engine, plan, self._session, stopped=stopped, forks=self._forks)
+        self._after()
+        return report
+
+    def _stop(self, going: Callable[[], Background]) -> Stopped:
+        """Stop what goes, until nothing is left: what is being stopped may still start something."""
+        stopped: list[StoppedTask] = []
+        ended: list[str] = []
+        with _saying(stopped):
+            while True:
+                work = going()
+                try:
+                    self._work.cancel(work.tasks, done=stopped)
+                except UnstoppableError as error:
+                    error.add("conversation and files are as they were")
+                    raise
+                dismissed = self._host.dismiss(work.children)
+                ended += dismissed
+                if not (work.tasks or dismissed):  # one that was still open may have started something
+                    break
+            settled = self._work.settle_gone(work.ended)
+        return Stopped(tuple(stopped), tuple(ended), tuple(settled))
+
+
+@contextlib.contextmanager
+def _saying(stopped: Sequence[StoppedTask]) -> Iterator[None]:
+    """Let an error say which tasks are gone all the same."""
+    try:
+        yield
+    except SessionsError as error:
+        if stopped:
+            gone = ", ".join(task.label for task in stopped)
+            if "cancelled" not in error.details:  # else it says so itself
+                error.add(f"stopped meanwhile: {gone}")
+            error.details["cancelled"] = [task.to_json() for task in stopped]
+        raise
+    except OSError as error:
+        if not stopped or error.errno is None:
+            raise
+        gone = ", ".join(task.label for task in stopped)
+        raise OSError(error.errno, f"{error.strerror}; stopped meanwhile: {gone}", error.filename) from error

@@ -1,0 +1,482 @@
+"""The background tasks of a session, as a host starts, sees and cancels them."""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import os
+import shlex
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from sessions import clock, ids
+from sessions.errors import AmbiguousError, ConflictError, NotFoundError, RequestError
+from sessions.rewind.anchors import Anchors
+from sessions.rewind.edits import Recorder
+from sessions.rewind.log import CaptureLog
+from sessions.rewind.options import Paths, path_texts
+from sessions.rewind.recorded import TurnRecord
+from sessions.subagents.attached import attached_to
+from sessions.subagents.environment import Parent, environment
+from sessions.subagents.folder import Started
+from sessions.subagents.identity import identity_of
+from sessions.subagents.launching import launch
+from sessions.subagents.processes import command_of, own_line
+from sessions.subagents.record import Ended, How, State, TaskRecord
+from sessions.subagents.roster import Roster
+from sessions.turn import check_label
+from sessions.work import Work
+
+if TYPE_CHECKING:
+    import asyncio
+
+_LABEL_CHARACTERS = 80
+_STATUS_S = 1.0
+"""How long the owner of an adopted process has to learn how it ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A task as it is now.
+
+    Attributes:
+        id: ``task-`` and eight hexadecimal digits, never given to another one.
+        label: What it is called.
+        state: ``running``, ``completed``, ``failed``, ``cancelled``, or ``lost`` (nobody knows how it ended).
+        pid: The process of its program, or of the host it runs inside; None where it is gone.
+        processes: How many processes of it live, its own descendants included; also of one that ended and left some.
+        spawned_by: The message that started it.
+        prompt: What its turn's prompt says; None where the conversation has it no more.
+        started_at: When it was started.
+        ended_at: When it ended; None while it runs, and where nobody knows.
+        runtime_s: How long it ran, or has been running, in seconds; None where nobody knows.
+        log: Where its output lies; None where it is not ours.
+        exit_code: What its program exited with, negative where a signal ended it; None where nobody knows.
+        session: The id of the session that started it: this one, or a subagent's.
+    """
+
+    id: str
+    label: str
+    state: State
+    pid: int | None
+    processes: int
+    spawned_by: str
+    prompt: str | None
+    started_at: datetime | None
+    ended_at: datetime | None
+    runtime_s: float | None
+    log: Path | None
+    exit_code: int | None
+    session: str
+
+    def to_json(self) -> dict[str, object]:
+        """Return the attributes as JSON has them: times as text, ``log`` as a path."""
+        return {
+            "id": self.id,
+            "label": self.label,
+            "state": self.state,
+            "pid": self.pid,
+            "processes": self.processes,
+            "spawned_by": self.spawned_by,
+            "prompt": self.prompt,
+            "started_at": clock.timestamp(self.started_at) if self.started_at is not None else None,
+            "ended_at": clock.timestamp(self.ended_at) if self.ended_at is not None else None,
+            "runtime_s": self.runtime_s,
+            "log": str(self.log) if self.log is not None else None,
+            "exit_code": self.exit_code,
+            "session": self.session,
+        }
+
+
+class Process(Protocol):
+    """A process a host started: a ``subprocess.Popen``, or one of asyncio."""
+
+    @property
+    def pid(self) -> int:
+        """Its number."""
+
+    @property
+    def returncode(self) -> int | None:
+        """How it ended, once its owner knows."""
+
+
+class Tasks:
+    """The background tasks of one session: ``session.tasks``. Works from several threads.
+
+    Args:
+        holding: Gives the session, locked for writing, for what is told first of all: what is going to be done.
+        open_turn: Returns the message id of the prompt whose turn is open.
+        prompt_of: Reads the prompt with that message id.
+        parent: Where a task's process finds this session.
+    """
+
+    def __init__(
+        self,
+        session_id: str,
+        work: Work,
+        roster: Roster,
+        *,
+        log: CaptureLog,
+        recorder: Recorder,
+        anchors: Anchors,
+        holding: Callable[[str], contextlib.AbstractContextManager[None]],
+        open_turn: Callable[[], str | None],
+        prompt_of: Callable[[str], str | None],
+        parent: Parent,
+        workdir: str | None,
+    ) -> None:
+        self._session_id = session_id
+        self._work = work
+        self._roster = roster
+        self._log = log
+        self._recorder = recorder
+        self._anchors = anchors
+        self._holding = holding
+        self._open_turn = open_turn
+        self._prompt_of = prompt_of
+        self._parent = parent
+        self._workdir = workdir
+
+    # -- starting --------------------------------------------------------------------------------------------------
+
+    def spawn(
+        self,
+        argv: Sequence[str],
+        spawned_by: str | None = None,
+        *,
+        label: str | None = None,
+        edits: Paths = (),
+        cwd: str | os.PathLike[str] | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> Task:
+        """Start a program in the background. It survives this process, and the session's closing.
+
+        It gets a process session of its own under a small supervisor, so that no signal meant for the terminal reaches
+        it, its output goes to a log file, and it finds in its environment what `sessions.subagent_from_env` needs. Its
+        record is durable before it runs.
+
+        Args:
+            argv: The program and its arguments; found by ``PATH``.
+            spawned_by: The message that starts it; None: the open turn, else the last one.
+            label: What to call it; default: the command.
+            edits: The files and directories it may change: captured before it starts and after it ends. A program that
+                has none and does not use this library is a gap.
+            cwd: Where it starts; default: the session's directory.
+            env: Its environment; default: this process's.
+
+        Raises:
+            OSError: It could not be started, or a snapshot not be stored; nothing runs, nothing is on record.
+            RequestError: There is no such message, no prompt yet, or something is no program, label or path.
+            ConflictError: The session is closed, read-only, or being rewound.
+        """
+        words, environ = _argv(argv), _environ(env)
+        where = os.path.join(self._workdir or os.curdir, _directory(cwd))
+        name = _label(label, shlex.join(words))
+        with self._holding("start a task"):
+            task, turn = self._record(name, "spawn", spawned_by, argv=words, tag=uuid.uuid4().hex)
+            parent = replace(self._parent, task=task.id)
+            with self._begun(task, turn, edits) as task:
+                folder = self._roster.folder(task.id)
+                launch(words, folder, cwd=where, env=environment(environ, task.tag, parent))
+            self._work.watch(task)
+        return self._described([task])[0]
+
+    def adopt(
+        self,
+        process: int | Process,
+        spawned_by: str | None = None,
+        *,
+        label: str | None = None,
+        edits: Paths = (),
+    ) -> Task:
+        """Take care of a process that the host started: it is listed, and stopped by a cancel or a rewind.
+
+        The host goes on owning it: it alone waits for it and learns how it ended. Descendants that left both its group
+        and its parentage are not found; ``spawn`` finds them.
+
+        Args:
+            process: Its pid; or the ``Popen`` or asyncio process, which also says how it ended.
+            spawned_by: As for ``spawn``; ``label``, ``edits`` likewise. Edits it made before this are not captured.
+            label: Default: its command line.
+
+        Raises:
+            NotFoundError: There is no such process.
+            RequestError: It is this process, one above it, or what ``spawn`` refuses.
+            ConflictError: As for ``spawn``.
+        """
+        pid = process if isinstance(process, int) else getattr(process, "pid", None)
+        if not isinstance(pid, int) or isinstance(pid, bool):
+            raise RequestError(f"not a process: {process!r}"[:200])
+        identity, group = identity_of(pid), _group_of(pid)
+        if identity is None or group is None:
+            raise NotFoundError("process", pid)
+        if pid <= 1 or identity in own_line():
+            raise RequestError(f"process {pid} cannot be adopted: this one would be stopped with it")
+        name = _label(label, command_of(pid))
+        with self._holding("adopt a task"):
+            task, turn = self._record(name, "adopt", spawned_by)
+            with self._begun(task, turn, edits) as task:
+                self._roster.folder(task.id).write_started(Started(identity, group if group == pid else 0, None))
+            self._roster.ask(task.id, _status_of(process))
+            self._work.watch(task)
+        return self._described([task])[0]
+
+    def attach(
+        self,
+        task: asyncio.Future[object] | None = None,
+        *,
+        spawned_by: str | None = None,
+        label: str | None = None,
+        cancel: Callable[[], object] | None = None,
+        wait: Callable[[float], bool] | None = None,
+    ) -> Task:
+        """Take care of work inside this process: it is listed, and cancelled and waited for by a cancel or a rewind.
+
+        A rewind that concerns it is to be called on another thread than the one it needs to end, such as with
+        ``asyncio.to_thread``; on the thread of its event loop it is refused.
+
+        Args:
+            task: An asyncio task; or, without one,
+            cancel: Asks the work to end, and
+            wait: Waits up to so many seconds; returns whether it ended. An event's ``wait`` does.
+            spawned_by: As for ``spawn``.
+            label: What to call it.
+
+        Raises:
+            RequestError: Neither a task nor both functions are given, or what ``spawn`` refuses.
+            ConflictError: As for ``spawn``.
+        """
+        attached = attached_to(task, cancel, wait)
+        name = _label(label, getattr(task, "get_name", lambda: "")() or "work inside the host")
+        with self._holding("attach a task"):
+            record, turn = self._record(name, "attach", spawned_by)
+            identity = identity_of(os.getpid())
+            assert identity is not None
+            with self._begun(replace(record, captured=True), turn, ()) as record:
+                self._roster.folder(record.id).write_started(Started(identity, 0, None))
+            self._roster.attach(record.id, attached)
+            self._work.watch(record)
+        return self._described([record])[0]
+
+    # -- seeing and stopping ---------------------------------------------------------------------------------------
+
+    def list(self) -> builtins.list[Task]:
+        """Return the tasks of this session and of the subagents below it, oldest first, as they are now."""
+        timeline = self._work.timeline()
+        below = {self._session_id}
+        for child in timeline.children.values():
+            if child.parent in below:
+                below.add(child.id)
+        return self._described([task for task in timeline.tasks.values() if task.session in below])
+
+    def find(self, reference: str) -> TaskRecord:
+        """Return the task with an id, or one whose id begins so.
+
+        Raises:
+            NotFoundError: There is none.
+            AmbiguousError: There are several.
+        """
+        tasks = self._work.timeline().tasks
+        if reference in tasks:
+            return tasks[reference]
+        matching = [task for task in tasks if reference and task.startswith(reference)]
+        if len(matching) > 1:
+            raise AmbiguousError("task", reference, matching)
+        if not matching:
+            raise NotFoundError("task", reference, hint=f"the session has {_named(list(tasks))}")
+        return tasks[matching[0]]
+
+    def get(self, reference: str) -> Task:
+        """Return one task as it is now; see ``find``."""
+        return self._described([self.find(reference)])[0]
+
+    def is_running(self, reference: str) -> bool:
+        """Tell whether a task runs; see ``find``. Costs a look at that task alone, not at all processes."""
+        return self._roster.state(self.find(reference)) is None
+
+    def plan_cancel(self, tasks: Sequence[str]) -> builtins.list[Task]:
+        """Say which tasks cancelling some would stop; stops none.
+
+        Returns:
+            Those of which something is still there, and with them what their subagents started, as they are now.
+
+        Raises:
+            NotFoundError: One of them is none; AmbiguousError: several are meant.
+        """
+        return self._described(self._work.going([self.find(task) for task in tasks]))
+
+    def cancel(self, task: str) -> Task:
+        """Stop a task for good: its process, its descendants wherever they went, and the tasks its subagents started.
+
+        Everybody gets SIGTERM and some time to end (``[tasks] grace_s``), then is frozen and killed until nobody is
+        found any more. Cancelling a task that ended stops what it left behind. Doing it again changes nothing.
+
+        This works from another process too, while the session is open elsewhere: the processes are stopped, and the
+        owner of the session records it.
+
+        Raises:
+            NotFoundError: There is no such task.
+            UnstoppableError: Some process could not be stopped; it is named.
+            ConflictError: It runs inside another process, or on the event loop of this very thread.
+        """
+        record = self.find(task)
+        self._work.cancel([record])
+        return self._described([self._work.timeline().tasks.get(record.id, record)])[0]
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _record(
+        self, label: str, how: How, spawned_by: str | None, *, argv: tuple[str, ...] = (), tag: str = ""
+    ) -> tuple[TaskRecord, TurnRecord]:
+        message, turn = self._anchors.of(spawned_by, open_turn=self._open_turn())
+        name, at = ids.new_task_id(), clock.timestamp()
+        record = TaskRecord(name, -1, turn.turn, self._session_id, message, label, how, argv, (), False, tag, at)
+        return record, turn
+
+    @contextlib.contextmanager
+    def _begun(self, task: TaskRecord, turn: TurnRecord, edits: Paths) -> Iterator[TaskRecord]:
+        """Put a task on record, durably, with what is captured before it; where the block fails it never was."""
+        paths = path_texts(edits)
+        folder = self._roster.folder(task.id)
+        try:
+            if paths:
+                task = replace(task, edits=tuple(self._recorder.begin_edit(turn, paths, by=task.id).named))
+            folder.make()
+            self._put_on_record(task)
+            yield task
+        except BaseException as error:
+            if task.tag and not isinstance(error, OSError):  # broken off: it may run already
+                self._work.stop_unrecorded(task)
+            self._take_back(task)
+            raise
+
+    def _put_on_record(self, task: TaskRecord) -> None:
+        records = [task.to_record()]
+        if not (task.edits or task.captured):
+            what = f"{task.label} ({task.id})"
+            records.append(
+                {"kind": "gap", "turn": task.turn, "gap": "task", "paths": [], "what": what, "task": task.id}
+            )
+        with self._log.locked():
+            self._log.append(records)
+
+    def _take_back(self, task: TaskRecord) -> None:
+        """Forget a task that could not be started."""
+        self._roster.folder(task.id).remove()
+        with contextlib.suppress(OSError, ConflictError):
+            self._recorder.end_work([task])
+        with contextlib.suppress(OSError, ConflictError), self._log.locked() as timeline:
+            if task.id in timeline.tasks:
+                self._log.append([{"kind": "withdrawn", "task": task.id}])
+
+    def _described(self, tasks: Sequence[TaskRecord]) -> builtins.list[Task]:
+        there = self._roster.processes(tasks)
+        turns = self._work.timeline().turns
+        now = clock.now()
+        prompts: dict[int, str | None] = {}
+        for task in tasks:
+            if task.turn not in prompts:
+                turn = turns.get(task.turn)
+                prompts[task.turn] = self._prompt_of(turn.message_id) if turn is not None else None
+        return [self._task(task, len(there.get(task.id, ())), prompts[task.turn], now) for task in tasks]
+
+    def _task(self, task: TaskRecord, processes: int, prompt: str | None, now: datetime) -> Task:
+        ended: Ended | None = self._roster.state(task)
+        folder = self._roster.folder(task.id)
+        started = folder.started()
+        started_at = clock.parse(task.at)
+        ended_at = clock.parse(ended.at) if ended is not None and ended.at else None
+        until = now if ended is None else ended_at
+        runtime = (until - started_at).total_seconds() if until is not None and started_at is not None else None
+        return Task(
+            id=task.id,
+            label=task.label,
+            state="running" if ended is None else ended.state,
+            pid=started.main.pid if ended is None and started is not None else None,
+            processes=processes,
+            spawned_by=task.spawned_by,
+            prompt=prompt,
+            started_at=started_at,
+            ended_at=ended_at,
+            runtime_s=max(runtime, 0.0) if runtime is not None else None,
+            log=folder.log if task.how == "spawn" else None,
+            exit_code=ended.code if ended is not None else None,
+            session=task.session,
+        )
+
+
+def _argv(argv: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(argv, str | bytes) or not argv:
+        raise RequestError("a program is given as a list of its name and its arguments")
+    words = tuple(os.fspath(word) if isinstance(word, os.PathLike) else word for word in argv)
+    if not all(isinstance(word, str) and "\0" not in word for word in words) or not words[0]:
+        raise RequestError(f"not a program and its arguments: {list(argv)!r}"[:200])
+    return words
+
+
+def _environ(env: Mapping[str, str] | None) -> Mapping[str, str]:
+    if env is None:
+        return os.environ
+    if not all(isinstance(word, str) for pair in env.items() for word in pair):
+        raise RequestError("an environment maps texts to texts")
+    return env
+
+
+def _directory(cwd: str | os.PathLike[str] | None) -> str:
+    if cwd is None:
+        return ""
+    [directory] = path_texts([cwd])
+    return directory
+
+
+def _group_of(pid: int) -> int | None:
+    try:
+        return os.getpgid(pid)
+    except OSError:
+        return None
+
+
+def _label(given: str | None, default: str) -> str:
+    if given is not None:
+        check_label(given, "a label for a task")
+        return given
+    text = " ".join("".join(c if c.isprintable() else " " for c in default).split()) or "task"
+    return text if len(text) <= _LABEL_CHARACTERS else f"{text[: _LABEL_CHARACTERS - 1]}…"
+
+
+def _named(tasks: Sequence[str]) -> str:
+    if not tasks:
+        return "no task"
+    return "the tasks " + ", ".join(tasks[:8]) + (f" and {len(tasks) - 8} more" if len(tasks) > 8 else "")
+
+
+def _status_of(process: int | Process) -> Callable[[], int | None]:
+    """Return what says how a process ended: its owner; or the system, without taking the status from the owner."""
+    if isinstance(process, int):
+        return lambda: _peeked(process)
+    poll = getattr(process, "poll", None)
+
+    def asked() -> int | None:
+        deadline = time.monotonic() + _STATUS_S
+        while True:
+            code = poll() if poll is not None else process.returncode
+            if code is not None or time.monotonic() > deadline:
+                return code
+            time.sleep(0.01)
+
+    return asked
+
+
+def _peeked(pid: int) -> int | None:
+    try:
+        ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except OSError:  # it is no child of this process, or its owner knows already
+        return None
+    if ended is None:
+        return None
+    return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status

@@ -1,0 +1,278 @@
+"""The background work of one session: what state it is in, stopping it for good, settling how it ended.
+
+On the timeline of the root stands what was started, in which turn, and once it is settled how it ended. What runs, and
+how a program ended, lies in the task's folder, ``<root's sidecar>/tasks/<task>``, written by its supervisor; so the
+state of a task is computed when somebody asks, and no manager needs to have been there. Settling is done by the session
+that started the task, while it is open for writing: what the task left in the files captured around it is recorded,
+the notice is appended, and then the end put on the timeline. A crash in between repeats what is missing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Iterable, Sequence
+
+from sessions import clock
+from sessions.errors import ConflictError, SessionsError, UnstoppableError
+from sessions.rewind.edits import Recorder
+from sessions.rewind.log import CaptureLog
+from sessions.rewind.plan import StoppedTask
+from sessions.rewind.timeline import Timeline
+from sessions.subagents.cancelling import Quarry, Stopped, stop
+from sessions.subagents.family import with_nested, working_in
+from sessions.subagents.processes import own_line
+from sessions.subagents.record import Ended, TaskRecord, ended_record
+from sessions.subagents.roster import Roster
+from sessions.subagents.watching import Watcher
+
+_SETTLING_S = 5.0
+"""How much longer than a process work inside the host may take to end: it cannot be killed."""
+
+
+class Work:
+    """The background work of one session and of the subagents below it.
+
+    Args:
+        session_id: Whose tasks are settled here.
+        log: The timeline of the root.
+        recorder: Records what tasks left.
+        roster: Looks at them.
+        grace_s: How long a task that is cancelled has to end by itself.
+        settled: Called, with the session locked, when a task of this session ended by itself and before that is on
+            record; not for a cancelled one. On the thread that found out.
+        holding: Gives the session, locked for writing; raises where it is closed.
+    """
+
+    def __init__(
+        self,
+        session_id: str,
+        log: CaptureLog,
+        recorder: Recorder,
+        roster: Roster,
+        *,
+        grace_s: float,
+        settled: Callable[[TaskRecord, Ended], None],
+        holding: Callable[[], contextlib.AbstractContextManager[None]],
+    ) -> None:
+        self._session_id = session_id
+        self._log = log
+        self._recorder = recorder
+        self._roster = roster
+        self._grace_s = grace_s
+        self._settled = settled
+        self._holding = holding
+        self._watcher = Watcher(self._changed)
+        self._cancelling: set[str] = set()
+        self._stopping_on: set[int] = set()
+        self._lock = threading.Lock()
+
+    # -- watching --------------------------------------------------------------------------------------------------
+
+    def timeline(self) -> Timeline:
+        """Return the timeline of the root as of now."""
+        return self._log.read()
+
+    def watch(self, task: TaskRecord) -> None:
+        """Find out when a task ends; from then on it is settled here."""
+        attached = self._roster.attached.get(task.id)
+        if attached is not None:
+            attached.when_done(lambda: self._watcher.tell(task.id))
+            return
+        started = self._roster.folder(task.id).started()
+        if started is not None and task.how != "attach":
+            self._watcher.watch(task.id, started)
+
+    # -- stopping --------------------------------------------------------------------------------------------------
+
+    def going(self, tasks: Sequence[TaskRecord]) -> list[TaskRecord]:
+        """Return what ``cancel`` would stop: what is still there of tasks, and of those their subagents started."""
+        return self._roster.to_stop(with_nested(tasks, self.timeline()))
+
+    def refuse_on_loop_thread(self, tasks: Iterable[TaskRecord]) -> None:
+        """Refuse to wait for work that waits for the calling thread.
+
+        Raises:
+            ConflictError: The calling thread runs the event loop of one of the tasks.
+        """
+        for task in tasks:
+            attached = self._roster.attached.get(task.id)
+            if attached is not None and attached.on_loop_thread():
+                raise ConflictError(
+                    f"{task.label!r} runs on the event loop of this very thread and could never end meanwhile: call"
+                    " this with asyncio.to_thread"
+                )
+
+    def cancel(self, tasks: Sequence[TaskRecord], *, done: list[StoppedTask] | None = None) -> list[StoppedTask]:
+        """Stop tasks for good, with what their processes started; waits until that is proven. Again changes nothing.
+
+        Not to be called with the session locked: work inside the host may need it to end.
+
+        Args:
+            done: Gets those that were stopped as soon as that is proven, also where an error follows.
+
+        Returns:
+            Those that were stopped; not those of which nobody was there any more.
+
+        Raises:
+            ConflictError: Called on the thread a task runs on, or it runs inside another process; nothing was stopped.
+            UnstoppableError: Not all could be stopped; the others were.
+            OSError: They were stopped, and it could not be recorded; the next opening does.
+        """
+        done = done if done is not None else []
+        going = self.going(tasks)
+        self.refuse_on_loop_thread(going)
+        self._refuse_elsewhere(going)
+        self._refuse_inside(going)
+        known = {task.id for task in with_nested(tasks, self.timeline())}
+        if going:
+            self._stop(going, done)
+        late = [task for task in with_nested(tasks, self.timeline()) if task.id not in known and task.ended is None]
+        if late:
+            self._stop(late, done)
+        return done
+
+    def stop_unrecorded(self, task: TaskRecord) -> None:
+        """Stop what may run of a task whose start was broken off."""
+        stop([Quarry(task.id, None, None, None, task.tag)], grace_s=0)
+
+    def _stop(self, going: Sequence[TaskRecord], done: list[StoppedTask]) -> None:
+        with self._lock:
+            self._cancelling.update(task.id for task in going)
+        try:
+            self._stop_and_record(going, done)
+        finally:
+            with self._lock:
+                self._cancelling.difference_update(task.id for task in going)
+
+    def _stop_and_record(self, going: Sequence[TaskRecord], done: list[StoppedTask]) -> None:
+        marked = [task for task in going if task.ended is None and task.how != "attach"]
+        for task in marked:
+            self._roster.folder(task.id).mark_cancelled()
+        inside = {task.id: self._roster.attached[task.id] for task in going if task.how == "attach"}
+        for attached in inside.values():
+            self._stopping_on.add(threading.get_ident())
+            with contextlib.suppress(Exception):  # what the host's own function raises: whether it ended is asked below
+                attached.cancel()
+            self._stopping_on.discard(threading.get_ident())
+        quarries = [quarry for task in going if (quarry := self._roster.quarry(task)) is not None]
+        stopped = stop(quarries, grace_s=self._grace_s)
+        for name, attached in inside.items():
+            ended = attached.wait(self._grace_s + _SETTLING_S)
+            stopped[name] = Stopped(() if ended else (os.getpid(),), "")
+        proven = [task for task in going if not stopped[task.id].survivors]
+        left = {
+            f"{task.label!r} ({task.id})" + (", which runs inside this process" if task.id in inside else ""): (
+                () if task.id in inside else stopped[task.id].survivors
+            )
+            for task in going
+            if task not in proven
+        }
+        for task in marked:
+            if stopped[task.id].survivors:  # else the next opening would finish what was given up
+                self._roster.folder(task.id).unmark_cancelled()
+        done += [StoppedTask(task.id, task.label, stopped[task.id].proof) for task in proven]
+        self._conclude_cancelled(proven)
+        if left:
+            error = UnstoppableError(left)
+            if done:
+                error.add(f"stopped: {', '.join(each.label for each in done)}", cancelled=[e.to_json() for e in done])
+            raise error
+
+    def _conclude_cancelled(self, tasks: Sequence[TaskRecord]) -> None:
+        """Record what cancelled tasks left, and that they are cancelled."""
+        with self._log.locked() as timeline:
+            children = working_in(tasks, timeline)
+            self._recorder.end_work(tasks, children)
+            for task in tasks:
+                self._watcher.unwatch(task.id)
+            at = clock.timestamp()
+            ends = [
+                ended_record(task.id, Ended("cancelled", self._roster.code(task), at))
+                for task in tasks
+                if timeline.tasks.get(task.id, task).ended is None
+            ]
+            if ends:
+                self._log.append(ends)
+
+    # -- settling --------------------------------------------------------------------------------------------------
+
+    def settle(self) -> None:
+        """Settle what ended while nobody was there, finish what a crash left of a cancel, watch what runs.
+
+        The session is open for writing. Never fails: what cannot be settled now is settled at the next opening.
+        """
+        if not self._roster.directory.is_dir():
+            return
+        own = [task for task in self.timeline().tasks.values() if task.ended is None and self._is_ours(task)]
+        with contextlib.suppress(SessionsError, OSError):
+            half = [task for task in own if task.how != "attach" and self._roster.folder(task.id).is_cancelled()]
+            if half:
+                self._stop(self._roster.to_stop(half), [])
+        for task in own:
+            if self._roster.state(task) is not None:
+                self._settle(task, live=False)
+            else:
+                self.watch(task)
+
+    def settle_gone(self, tasks: Iterable[TaskRecord]) -> list[str]:
+        """Settle those of the tasks that ended and nobody settled yet, whoever started them; return their ids."""
+        gone = [task for task in tasks if task.ended is None and self._roster.state(task) is not None]
+        for task in gone:
+            self._settle(task, live=False)
+        return [task.id for task in gone]
+
+    def _is_ours(self, task: TaskRecord) -> bool:
+        return task.session == self._session_id
+
+    def close(self) -> None:
+        """Stop watching; the tasks go on."""
+        self._watcher.close()
+
+    def _changed(self, task_id: str) -> None:
+        """Settle a task that ended; called on the watcher's thread."""
+        task = self.timeline().tasks.get(task_id)
+        if task is None or task_id in self._cancelling:
+            return
+        if task.ended is None:
+            self._settle(task, live=True)
+        elif self._roster.is_all_gone(task):
+            with contextlib.suppress(SessionsError, OSError):
+                self._recorder.end_work([task], as_of=self._as_of(task, live=True))
+
+    def _settle(self, task: TaskRecord, *, live: bool) -> None:
+        """Record what a task left, tell of its end, and put that on the timeline: once, whoever else tries it."""
+        with contextlib.suppress(SessionsError, OSError), self._holding(), self._log.locked() as timeline:
+            current = timeline.tasks.get(task.id)
+            ended = self._roster.state(task)
+            cancelled = task.how != "attach" and self._roster.folder(task.id).is_cancelled()
+            if current is None or current.ended is not None or ended is None:
+                return
+            if cancelled and ended.state != "cancelled":  # who cancels it records it
+                return
+            self._recorder.end_work([task], working_in([task], timeline), as_of=self._as_of(task, live=live))
+            if ended.state != "cancelled" and self._is_ours(task):
+                self._settled(task, ended)
+            self._log.append([ended_record(task.id, ended)])
+
+    def _as_of(self, task: TaskRecord, *, live: bool) -> dict[str, int]:
+        """Return when a task ended, as the system stamps files; where nobody wrote it down, all is newer."""
+        ended_ns = self._roster.folder(task.id).ended_ns()
+        return {} if ended_ns is None and live else {task.id: ended_ns or 0}
+
+    def _refuse_inside(self, tasks: Sequence[TaskRecord]) -> None:
+        """Refuse to stop what this very process, or this very call, is a part of."""
+        if threading.get_ident() in self._stopping_on:
+            raise ConflictError("this is called by what is being stopped")
+        there = self._roster.processes(tasks) if tasks else {}
+        for task in tasks:
+            if not own_line().isdisjoint(there.get(task.id, ())):
+                raise ConflictError(f"this process runs inside {task.label!r} ({task.id}) and would be stopped too")
+
+    def _refuse_elsewhere(self, tasks: Iterable[TaskRecord]) -> None:
+        for task in tasks:
+            if task.how == "attach" and task.id not in self._roster.attached:
+                started = self._roster.folder(task.id).started()
+                where = f"process {started.main.pid}" if started is not None else "another process"
+                raise ConflictError(f"{task.label!r} ({task.id}) runs inside {where}, which alone can stop it")

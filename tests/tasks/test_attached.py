@@ -1,0 +1,128 @@
+"""Work inside the host: asyncio tasks and threads are cancelled, and waited for."""
+
+import asyncio
+import threading
+
+import pytest
+from agent import contents
+from programs import until
+
+import sessions.work
+from sessions import ConflictError, UnstoppableError, assistant_message
+
+
+def test_an_asyncio_task_is_cancelled_and_awaited_before_files_change(agent):
+    agent.turn("first", {"f": "old"})
+    seen = []
+
+    async def work(child):
+        with child, child.begin_turn("work") as turn:
+            number = 0
+            try:
+                while True:
+                    with turn.edit("f"):
+                        (agent.project / "f").write_text(f"late {number}")
+                    number += 1
+                    await asyncio.sleep(0.001)
+            finally:
+                await asyncio.sleep(0.05)
+                agent.session.append(assistant_message("interrupted"))
+                with turn.edit("f"):
+                    (agent.project / "f").write_text("the last word")
+                seen.append("ended")
+
+    async def host():
+        with agent.session.begin_turn("second"):
+            child = agent.session.subagent()
+            running = asyncio.create_task(work(child), name="helper")
+            task = agent.session.tasks.attach(running)
+        await asyncio.sleep(0.05)
+        with pytest.raises(ConflictError, match=r"'helper' runs on the event loop of this very thread.*to_thread"):
+            agent.session.rewind(2)
+        assert seen == []
+        report = await asyncio.to_thread(agent.session.rewind, 2)
+        assert running.cancelled()
+        return task, report
+
+    task, report = asyncio.run(host())
+    assert seen == ["ended"]
+    assert [(each.id, each.label) for each in report.cancelled] == [(task.id, "helper")]
+    assert contents(agent.project) == {"f": b"old"}
+    assert not any(name.startswith("subagent-") for name in agent.names)
+
+
+@pytest.mark.parametrize(("ends", "state"), [(lambda: 1, "completed"), (lambda: 1 / 0, "failed")])
+def test_how_an_asyncio_task_ends_is_known_and_told(agent, ends, state):
+    async def work():
+        await asyncio.sleep(0.01)
+        ends()
+
+    async def host():
+        with agent.session.begin_turn("first"):
+            task = agent.session.tasks.attach(asyncio.create_task(work()), label="helper")
+            assert task.state == "running"
+        await asyncio.to_thread(until, lambda: [m for m in agent.session.messages if not m.text], "the notice")
+        return task
+
+    task = asyncio.run(host())
+    assert agent.state(task) == state
+    [notice] = [message for message in agent.session.messages if not message.text]
+    assert (notice.blocks[0].task_type, notice.blocks[0].status) == ("subagent", state)
+
+
+def test_a_thread_is_cancelled_by_what_the_host_gives(agent):
+    stop, ended = threading.Event(), threading.Event()
+
+    def work():
+        stop.wait(60)
+        agent.session.append(assistant_message("goodbye"))  # needs the session
+        ended.set()
+
+    with agent.session.begin_turn("first"):
+        task = agent.session.tasks.attach(cancel=stop.set, wait=ended.wait, label="thread")
+    thread = threading.Thread(target=work)
+    thread.start()
+    assert [each.id for each in agent.session.rewind(1).cancelled] == [task.id]
+    thread.join()
+
+
+def test_work_that_does_not_end_stops_the_rewind(agent, monkeypatch):
+    monkeypatch.setattr(sessions.work, "_SETTLING_S", 0.1)
+    ended = threading.Event()
+    with agent.session.begin_turn("first") as turn:
+        with turn.edit("f"):
+            (agent.project / "f").write_text("f")
+        task = agent.session.tasks.attach(cancel=lambda: None, wait=ended.wait, label="stubborn")
+    before = agent.transcript
+    with pytest.raises(UnstoppableError, match=rf"could not stop 'stubborn' \({task.id}\)"):
+        agent.session.rewind(1)
+    assert (agent.transcript, contents(agent.project)) == (before, {"f": b"f"})
+    assert agent.state(task) == "running"
+    ended.set()
+    agent.session.rewind(1)
+    assert contents(agent.project) == {}
+
+
+def test_work_of_a_host_that_is_gone_is_lost(agent):
+    from workers import in_child, notices
+
+    agent.turn("first")
+    agent.session.close()
+
+    def attach():
+        agent.reopen()
+        agent.session.tasks.attach(cancel=lambda: None, wait=threading.Event().wait, label="inside")
+
+    import os
+    import signal
+
+    child = in_child(attach)
+    with agent.store.open(agent.session.id, read_only=True) as seen:
+        [task] = seen.tasks.list()
+        assert (task.state, task.pid) == ("running", child)
+        with pytest.raises(ConflictError, match=f"runs inside process {child}"):
+            seen.tasks.cancel(task.id)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    agent.reopen()
+    assert (agent.state(task), notices(agent.session)) == ("lost", [(task.id, "aborted")])

@@ -1,0 +1,350 @@
+"""Going back past background work: it is dead before anything is changed, and nothing of it comes later."""
+
+import fcntl
+import functools
+import os
+import time
+
+import pytest
+from agent import verdicts
+from programs import until
+from workers import BLIND_WRITER, WRITER, alive, notices, stays
+
+import sessions.work
+from sessions import ConflictError, StaleError, UnstoppableError, assistant_message
+from sessions.subagents.cancelling import stop
+
+LOCK_AND_FREEZE = """
+import fcntl, os, signal, sessions
+child = sessions.subagent_from_env()
+with child.begin_turn("hold"):
+    held = child.captures.log.locked()
+    held.__enter__()
+    open("frozen", "w").close()
+    os.kill(os.getpid(), signal.SIGSTOP)
+"""
+
+
+def test_a_subagent_that_writes_every_10_ms_and_ignores_sigterm_writes_nothing_later_50_times(agent):
+    agent.turn("first", {"written.txt": "old"})
+    for _ in range(50):
+        task = agent.spawn("second", WRITER)
+        agent.wait_for()
+        report = agent.session.rewind(2)
+        assert [(each.id, each.label) for each in report.cancelled] == [(task.id, "worker")]
+        assert agent.written == "old"
+        assert not alive(task.pid)
+        assert stays(lambda: agent.written, 0.03)
+    time.sleep(5)
+    assert agent.written == "old"
+    assert notices(agent.session) == []
+
+
+def test_a_program_that_does_not_know_the_library_is_taken_back_where_its_files_were_named(agent):
+    agent.turn("first", {"written.txt": "old"})
+    agent.spawn("second", BLIND_WRITER, edits=["written.txt"])
+    agent.wait_for()
+    report = agent.session.rewind(2)
+    assert verdicts(report) == {"written.txt": ("restore", None)}
+    assert (agent.written, report.gaps) == ("old", ())
+    assert stays(lambda: agent.written)
+
+
+def test_what_a_program_makes_in_a_directory_named_for_it_goes_also_after_a_cancel(agent):
+    code = "import os, time\nos.mkdir('out')\nopen('out/made', 'w').write('m')\nopen('ready', 'w')\ntime.sleep(1000)"
+    task = agent.spawn("first", code, edits=["."])
+    until((agent.project / "ready").exists, "the program")
+    agent.session.tasks.cancel(task.id)
+    assert verdicts(agent.session.plan_rewind(1)) == {
+        "out": ("delete", None), "out/made": ("delete", None), "ready": ("delete", None),
+    }  # fmt: skip
+    agent.session.rewind(1)
+    assert agent.files == {}
+
+
+def test_a_program_without_edits_that_does_not_use_the_library_is_a_gap(agent):
+    agent.spawn("first", "pass")
+    agent.spawn("second", WRITER)
+    agent.wait_for()
+    assert [(gap.kind, gap.what.split()[0]) for gap in agent.session.plan_rewind(1).gaps] == [("task", "worker")]
+    assert agent.session.plan_rewind(2).gaps == ()
+    assert [len(each.gaps) for each in agent.session.checkpoints()] == [1, 0]
+
+
+def test_a_task_that_cannot_be_stopped_leaves_everything_as_it_is(agent, monkeypatch):
+    agent.turn("first", {"written.txt": "old"})
+    task = agent.spawn("second", WRITER)
+    agent.wait_for()
+    refuses = functools.partial(stop, send=lambda identity, number: identity.pid != task.pid or refuse())
+    monkeypatch.setattr(sessions.work, "stop", refuses)
+
+    def refuse():
+        raise PermissionError
+
+    before = agent.transcript
+    with pytest.raises(UnstoppableError, match=rf"could not stop 'worker' \({task.id}\): process {task.pid}") as caught:
+        agent.session.rewind(2)
+    assert caught.value.exit_code == 5
+    assert caught.value.details["survivors"] == {f"'worker' ({task.id})": [task.pid]}
+    assert (agent.transcript, alive(task.pid), agent.state(task)) == (before, True, "running")
+    monkeypatch.undo()
+    agent.session.rewind(2)
+    assert not alive(task.pid)
+
+
+def test_on_running_refuse_changes_nothing_and_lists_them(agent):
+    task = agent.spawn("first", WRITER)
+    agent.wait_for()
+    before = agent.transcript
+    assert agent.session.plan_rewind(1, on_running="refuse").refused is not None
+    with pytest.raises(ConflictError, match=rf"1 task is running: 'worker' \({task.id}\).*nothing was changed"):
+        agent.session.rewind(1, on_running="refuse")
+    assert (agent.transcript, alive(task.pid)) == (before, True)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"scope": "both"}, {"scope": "code"}, {"scope": "conversation"}, {"history": "hide"}, {"history": "fork"}],
+)
+def test_every_scope_stops_what_was_started_from_there_on(agent, options):
+    agent.turn("first", {"written.txt": "old"})
+    task = agent.spawn("second", WRITER)
+    agent.wait_for()
+    plan = agent.session.plan_rewind(2, **options)
+    assert [each.id for each in plan.tasks] == [task.id]
+    report = agent.session.rewind(plan)
+    assert [each.id for each in report.cancelled] == [task.id]
+    assert not alive(task.pid)
+    assert stays(lambda: agent.written)
+    if report.session is not agent.session:
+        report.session.close()
+
+
+def test_a_fork_of_the_conversation_alone_leaves_the_work_alone(agent):
+    task = agent.spawn("first", WRITER)
+    agent.wait_for()
+    report = agent.session.rewind(1, scope="conversation", history="fork")
+    report.session.close()
+    assert (report.cancelled, agent.state(task)) == ((), "running")
+
+
+def test_tasks_of_turns_that_stay_keep_running_and_what_they_edit_is_a_conflict_that_names_them(agent):
+    agent.turn("first", {"written.txt": "old"})
+    task = agent.spawn("second", BLIND_WRITER, edits=["written.txt"])
+    agent.wait_for()
+    agent.turn("third", {"written.txt": "by the agent"})
+    agent.wait_for()
+    plan = agent.session.plan_rewind(3)
+    assert plan.tasks == ()
+    [conflict] = plan.conflicts
+    assert (conflict.path, conflict.found) == ("written.txt", f"{task.id} (worker) may be editing it")
+    agent.session.rewind(3, on_conflict="keep")
+    assert agent.state(task) == "running"
+
+
+def test_what_a_subagent_of_a_turn_that_stays_edits_later_is_not_taken_back(agent):
+    agent.turn("first", {"f": "old"})
+    with agent.session.begin_turn("second"):
+        child = agent.session.subagent(label="helper")
+    agent.turn("third", {"f": "third", "mine": "m"})
+    with child, child.begin_turn("work") as turn:
+        for path in ("f", "late"):
+            with turn.edit(path):
+                (agent.project / path).write_text("by the helper")
+    plan = agent.session.plan_rewind(3)
+    assert verdicts(plan) == {"f": ("restore", "conflict"), "mine": ("delete", None)}
+    assert plan.conflicts[0].found == f"edited since by {child.id} (helper)"
+    agent.session.rewind(3, on_conflict="keep")
+    assert {path: state[1] for path, state in agent.files.items()} == {"f": b"by the helper", "late": b"by the helper"}
+    agent.session.rewind(2)
+    assert {path: state[1] for path, state in agent.files.items()} == {"f": b"old"}
+
+
+def test_a_frozen_subagent_that_holds_the_lock_of_the_captures_does_not_block_the_rewind(agent):
+    agent.turn("first", {"written.txt": "old"})
+    task = agent.spawn("second", LOCK_AND_FREEZE)
+    until((agent.project / "frozen").exists, "the lock")
+    with open(agent.sidecar / "captures.lock") as lock, pytest.raises(BlockingIOError):
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    agent.session.rewind(2)
+    assert not alive(task.pid)
+
+
+def test_what_a_task_that_is_stopped_changes_meanwhile_makes_no_plan_stale_and_no_conflict(agent):
+    agent.turn("first", {"written.txt": "old"})
+    agent.spawn("second", WRITER)
+    agent.wait_for()
+    plan = agent.session.plan_rewind(2, on_conflict="refuse")
+    assert plan.refused is None
+    agent.wait_for("late 2")
+    report = agent.session.rewind(plan)
+    assert (report.conflicts, agent.written) == ((), "old")
+
+
+def test_a_change_of_somebody_else_is_a_conflict_also_behind_a_stopped_task(agent):
+    agent.turn("first", {"written.txt": "old", "mine": "1"})
+    agent.spawn("second", WRITER)
+    agent.wait_for()
+    agent.turn("third", {"mine": "2"})
+    (agent.project / "mine").write_text("by hand")
+    with pytest.raises(ConflictError, match="mine"):
+        agent.session.rewind(2, on_conflict="refuse")
+
+
+def test_a_plan_is_stale_when_a_task_began_or_ended_since(agent):
+    agent.turn("first", {"f": "1"})
+    plan = agent.session.plan_rewind(1)
+    task = agent.python("import time; time.sleep(1000)")
+    with pytest.raises(StaleError, match="tasks started or ended"):
+        agent.session.rewind(plan)
+    plan = agent.session.plan_rewind(1)
+    agent.session.tasks.cancel(task.id)
+    with pytest.raises(StaleError, match="tasks started or ended"):
+        agent.session.rewind(plan)
+
+
+def test_what_a_task_started_while_it_was_stopped_is_stopped_too(agent):
+    code = """
+import signal, sys, time, sessions
+child = sessions.subagent_from_env()
+turn = child.begin_turn("go on")
+def again(*_):
+    child.tasks.spawn(["sleep", "1000"], label="another")
+    open("again", "w").close()
+    time.sleep(1000)
+signal.signal(signal.SIGTERM, again)
+open("ready", "w").close()
+time.sleep(1000)
+"""
+    agent.spawn("first", code)
+    until((agent.project / "ready").exists, "the program")
+    (agent.root / "settings.toml").write_text("[tasks]\ngrace_s = 3\n")
+    agent.reopen()
+    report = agent.session.rewind(1)
+    assert (agent.project / "again").exists()
+    assert sorted(task.label for task in report.cancelled) == ["another", "worker"]
+    assert agent.session.tasks.list() == []
+
+
+def test_an_error_after_the_tasks_were_stopped_says_which_are_gone(agent, monkeypatch):
+    agent.turn("first", {"f": "1"})
+    task = agent.spawn("second", "import time; time.sleep(1000)")
+    rewinder = agent.session._going_back._rewinder
+
+    def fails(*_, **__):
+        raise StaleError("something changed")
+
+    monkeypatch.setattr(rewinder, "rewind", fails)
+    with pytest.raises(StaleError, match="something changed; plan again; stopped meanwhile: worker") as caught:
+        agent.session.rewind(2)
+    assert [each["id"] for each in caught.value.details["cancelled"]] == [task.id]
+
+
+def test_nothing_can_be_begun_while_work_is_being_stopped(agent, monkeypatch):
+    agent.spawn("first", "import time; time.sleep(1000)")
+    found = []
+
+    def tries(quarries, **options):
+        import threading
+
+        def begin():
+            for attempt in (
+                lambda: agent.session.begin_turn("meanwhile"),
+                lambda: agent.session.tasks.spawn(["sleep", "1000"]),
+                agent.session.subagent,
+                lambda: agent.session.rewind(1),
+                lambda: agent.session.compact("s"),
+            ):
+                with pytest.raises(ConflictError, match="while the session goes back"):
+                    attempt()
+                found.append(True)
+            agent.session.append(assistant_message("said meanwhile"))
+
+        other = threading.Thread(target=begin)
+        other.start()
+        other.join()
+        return stop(quarries, **options)
+
+    monkeypatch.setattr(sessions.work, "stop", tries)
+    report = agent.session.rewind(1)
+    assert (len(found), report.removed_messages) == (5, 3)
+    agent.turn("again")
+
+
+def test_undo_says_that_processes_do_not_come_back_and_redo_stops_what_was_started_since(agent):
+    agent.turn("first", {"written.txt": "old"})
+    agent.spawn("second", WRITER)
+    agent.wait_for()
+    agent.session.rewind(2)
+    report = agent.session.undo_rewind()
+    assert report.notes == ("processes do not come back: worker",)
+    assert [task.state for task in agent.session.tasks.list()] == ["cancelled"]
+    task = agent.python("import time; time.sleep(1000)", label="since")
+    report = agent.session.redo_rewind()
+    assert [each.label for each in report.cancelled] == ["since"]
+    assert not alive(task.pid)
+
+
+def test_an_undo_that_removes_new_turns_stops_what_they_started(agent):
+    agent.turn("first", {"f": "1"})
+    agent.session.rewind(1)
+    task = agent.spawn("instead", "import time; time.sleep(1000)")
+    assert [each.id for each in agent.session.plan_undo(on_conflict="overwrite").tasks] == [task.id]
+    agent.session.undo_rewind(on_conflict="overwrite")
+    assert not alive(task.pid)
+
+
+def test_the_run_that_is_taken_back_is_stopped_and_no_other(agent):
+    with agent.session.begin_turn("one", run_id="r1"):
+        one = agent.python("import time; time.sleep(1000)", label="one")
+    with agent.session.begin_turn("two", run_id="r2") as turn, turn.edit("f"):
+        (agent.project / "f").write_text("f")
+        two = agent.python("import time; time.sleep(1000)", label="two")
+    report = agent.session.rewind(run="r2")
+    assert [each.label for each in report.cancelled] == ["two"]
+    assert (alive(one.pid), alive(two.pid)) == (True, False)
+
+
+def test_a_mark_stops_what_was_started_behind_it(agent):
+    with agent.session.begin_turn("one") as turn:
+        before = agent.python("import time; time.sleep(1000)", label="before")
+        mark = turn.mark("here")
+        behind = agent.python("import time; time.sleep(1000)", label="behind")
+    assert [each.label for each in agent.session.rewind(mark).cancelled] == ["behind"]
+    assert (alive(before.pid), alive(behind.pid)) == (True, False)
+
+
+def test_a_message_of_an_earlier_turn_may_start_a_task_which_then_belongs_there(agent):
+    messages = []
+    agent.working("first", messages.append)
+    agent.turn("second")
+    agent.python("import time; time.sleep(1000)", spawned_by=messages[0])
+    assert [len(agent.session.plan_rewind(place).tasks) for place in (1, 2)] == [1, 0]
+
+
+def test_leftovers_of_a_task_that_ended_are_stopped_too(agent):
+    task = agent.spawn("first", "import subprocess; subprocess.Popen(['sleep', '1000'], start_new_session=True)")
+    until(lambda: agent.state(task) == "completed", "its end")
+    assert agent.session.tasks.get(task.id).processes == 1
+    assert [each.id for each in agent.session.plan_rewind(1).tasks] == [task.id]
+    agent.session.rewind(1)
+    assert agent.session.tasks.list() == []
+
+
+def test_deleting_a_session_stops_its_tasks_and_removes_its_subagents(agent):
+    task = agent.spawn("first", WRITER)
+    agent.wait_for()
+    with agent.session.begin_turn("second"), agent.session.subagent() as child:
+        child.append(assistant_message("hello"))
+    directory = agent.session.path.parent
+    agent.session.close()
+    agent.store.delete(agent.session.id)
+    assert not alive(task.pid)
+    assert list(directory.iterdir()) == []
+
+
+def test_ctrl_c_and_signals_for_the_terminal_reach_no_task(agent):
+    task = agent.spawn("first", "import time; time.sleep(1000)")
+    assert os.getsid(task.pid) == task.pid
+    assert os.getsid(task.pid) != os.getsid(0)
+    assert os.getpgid(task.pid) != os.getpgid(0)
