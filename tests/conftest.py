@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import pytest
 from hypothesis import settings
 
 from sessions import SessionStore
+
+sys.path.insert(0, str(Path(__file__).parent))  # pseudo_terminal
 
 settings.register_profile("repeatable", derandomize=True, deadline=None)  # a busy machine is no reason to fail
 settings.load_profile("repeatable")
@@ -44,3 +47,19 @@ def memory_path():
     directory = tempfile.mkdtemp(prefix="sessions-test-", dir=shared if os.access(shared, os.W_OK) else None)
     yield Path(directory)
     shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture
+def in_terminal():
+    """Start Python with arguments in a pseudo-terminal: ``in_terminal(["-m", "sessions"], columns, lines)``."""
+    from pseudo_terminal import Terminal
+
+    opened = []
+
+    def start(arguments, columns=80, lines=24):
+        opened.append(Terminal(arguments, columns, lines))
+        return opened[-1]
+
+    yield start
+    for one in opened:
+        one.child.close(force=True)

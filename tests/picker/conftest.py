@@ -45,16 +45,16 @@ def plan() -> Callable[..., Plan]:
             "conflicts": (),
             "gaps": (),
             "tasks": (),
+            "on_running": "cancel",
         }
-        return Plan(  # type: ignore[misc]
-            "session-1",
-            to.id,
-            to.index,
-            scope,
-            "rewrite",
-            "overwrite",
-            "cancel",
-            to.prompt,
+        return Plan(
+            session_id="session-1",
+            to=to.id,
+            index=to.index,
+            scope=scope,
+            history="rewrite",
+            on_conflict="overwrite",
+            prompt=to.prompt,
             **(values | more),  # type: ignore[arg-type]
         )
 

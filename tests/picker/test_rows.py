@@ -24,7 +24,7 @@ from sessions.picker.state import (
     shown,
     wanted,
 )
-from sessions.rewind.plan import Checkpoint, Conflict, FileVerdict, Gap, Mark, Plan, TouchedFile
+from sessions.rewind.plan import Checkpoint, Conflict, FileVerdict, Gap, Mark, Plan, StoppedTask, TouchedFile
 
 Make = Callable[..., Checkpoint]
 MakePlan = Callable[..., Plan]
@@ -99,7 +99,9 @@ def test_the_confirm_screen_says_what_happens_to_every_file_and_why(
 ) -> None:
     files = (
         FileVerdict("a.txt", "restore", insertions=2, deletions=1, by="agent"),
-        FileVerdict("b.txt", "recreate", insertions=4, by="subagent-7"),
+        FileVerdict(
+            "b.txt", "recreate", insertions=4, by="agent, subagent-0a1b2c3d-0000-4000-8000-0123456789ab, task-7"
+        ),
         FileVerdict("c.txt", "delete"),
         FileVerdict("d.txt", "unchanged"),
         FileVerdict("e.txt", "skip", "lost"),
@@ -112,12 +114,12 @@ def test_the_confirm_screen_says_what_happens_to_every_file_and_why(
         files=files,
         conflicts=(Conflict("f.txt", "changed since"),),
         gaps=(Gap("shell", ("build",), "msg-7"),),
-        tasks=("dev \x07server",),
+        tasks=(StoppedTask("task-1a2b3c4d", "dev \x07server"), StoppedTask("task-5e6f7a8b", "日本")),
     )
     state = measured(resize(state, 100, 30), len(rows.plan_lines(resize(state, 100, 30))))
     assert [line.rstrip() for line in drawn(state, now)] == [
         "Rewind to before prompt 7: go",
-        "7 files: 1 conflict, 2 cannot be restored",
+        "7 files: 1 conflict, 2 cannot be restored · 2 tasks to be stopped",
         "",
         "❯ code and conversation",
         "  conversation",
@@ -125,21 +127,36 @@ def test_the_confirm_screen_says_what_happens_to_every_file_and_why(
         "  cancel",
         "",
         "conversation loses 4 messages; the prompt returns to the input box",
+        "background tasks",
+        r"  stop         dev \x07server  task-1a2b3c4d",
+        "  stop         日本            task-5e6f7a8b",
         "files the agent touched",
         "  restore      f.txt                changed since the agent's edit; undo brings that back",
         "  leave alone  e.txt                cannot be restored: what it was is no longer stored",
         r"  leave alone  g\x1b[2J.txt         cannot be restored: it lies outside the directories of this",
         "                                    session",
         "  restore      a.txt         +2 -1",
-        "  recreate     b.txt         +4     is missing now; last edit by subagent-7",
+        "  recreate     b.txt         +4     is missing now; edited by the agent, subagent-0a1b2c3d and",
+        "                                    task-7",
         "  delete       c.txt                did not exist then",
         "  unchanged    d.txt                is as it was then",
         "not captured, so it stays as it is",
         "  shell commands: build",
-        r"task dev \x07server will be stopped",
-        *[""] * 7,
+        *[""] * 4,
         "↑↓ choose · Enter do it · PgUp PgDn scroll the plan · Esc back",
     ]
+
+
+@pytest.mark.parametrize("height", [7, 12, 24])
+def test_how_many_tasks_stop_is_on_the_smallest_screen(
+    checkpoint: Make, plan: MakePlan, now: datetime, height: int
+) -> None:
+    tasks = (StoppedTask("task-1a2b3c4d", "dev server"),)
+    files = tuple(FileVerdict(f"f{n}", "restore") for n in range(40))
+    state = looked(press(resize(start([checkpoint(1)]), 60, height), Key.ENTER), plan, tasks=tasks, files=files)
+    assert "40 files · 1 task to be stopped" in drawn(state, now)
+    refused = looked(press(start([checkpoint(1)]), Key.ENTER), plan, tasks=tasks, on_running="refuse", refused="no")
+    assert "refused · 1 file · 1 task running" in drawn(refused, now)
 
 
 def test_a_plan_that_does_nothing_says_so(checkpoint: Make, plan: MakePlan, now: datetime) -> None:
@@ -227,9 +244,8 @@ def test_every_line_fits_and_holds_nothing_hostile(
         verdicts = tuple(FileVerdict(path, "skip", "lost", note=path) for path in paths)
         conflicts = tuple(Conflict(path, path, path) for path in paths)
         gaps = (Gap("what" + "".join(paths), tuple(paths), "m"),)
-        return Plan(
-            "s", to.id, 1, scope, "rewrite", "overwrite", "cancel", "", 1, verdicts, conflicts, gaps, tuple(paths)
-        )  # type: ignore[arg-type]
+        tasks = tuple(StoppedTask(path, path, path) for path in paths)
+        return Plan("s", to.id, 1, scope, "rewrite", "overwrite", "cancel", "", 1, verdicts, conflicts, gaps, tasks)  # type: ignore[arg-type]
 
     state = resize(press(start(checkpoints, title="".join(paths)), typed), *size)
     for key in [*keys, Key.ENTER]:

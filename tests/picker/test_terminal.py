@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import os
 import shlex
-import sys
-import time
 from typing import TYPE_CHECKING
 
-import pexpect
-import pyte
 import pytest
 
 from sessions import SessionStore, assistant_message
@@ -17,8 +13,10 @@ from sessions.cli.app import run
 from sessions.picker.text import width
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
+
+    from pseudo_terminal import Terminal
 
 HOST = r"""
 import sys
@@ -46,63 +44,12 @@ print("chosen:", plan and (plan.index, plan.scope))
 """
 
 
-class Terminal:
-    """A child process in a pseudo-terminal and the screen it draws."""
-
-    def __init__(self, arguments: list[str], columns: int, lines: int) -> None:
-        self.screen = pyte.Screen(columns, lines)
-        self.stream = pyte.Stream(self.screen)
-        environment = {**os.environ, "TERM": os.environ.get("TEST_TERM", "xterm-256color"), "LANG": "C.UTF-8"}
-        self.child = pexpect.spawn(
-            sys.executable, arguments, dimensions=(lines, columns), env=environment, encoding="utf-8", timeout=30
-        )
-        self.raw = ""
-        self.exit_code: int | None = None
-
-    def shows(self, *texts: str) -> str:
-        """Wait until all of ``texts`` are on the screen; return the screen."""
-        deadline = time.monotonic() + 30
-        while True:
-            shown = "\n".join(line.rstrip() for line in self.screen.display)
-            if all(text in shown for text in texts):
-                return shown
-            assert time.monotonic() < deadline, f"{texts} never appeared:\n{shown}"
-            self._read()
-
-    def press(self, keys: str) -> None:
-        self.child.send(keys)
-
-    def resize(self, columns: int, lines: int) -> None:
-        self.screen.resize(lines, columns)
-        self.child.setwinsize(lines, columns)
-
-    def end(self) -> str:
-        """Wait for the child to end; return all it wrote."""
-        self.raw += self.child.read()
-        self.child.close()
-        self.exit_code = self.child.exitstatus
-        return self.raw
-
-    def _read(self) -> None:
-        try:
-            part = self.child.read_nonblocking(65_536, timeout=0.5)
-        except pexpect.TIMEOUT:
-            return
-        self.raw += part
-        self.stream.feed(part)
-
-
 @pytest.fixture
-def terminal() -> Iterator[Callable[..., Terminal]]:
-    opened: list[Terminal] = []
-
+def terminal(in_terminal: Callable[..., Terminal]) -> Callable[..., Terminal]:
     def open_one(columns: int = 80, lines: int = 24, arguments: list[str] | None = None) -> Terminal:
-        opened.append(Terminal(arguments or ["-c", HOST], columns, lines))
-        return opened[-1]
+        return in_terminal(arguments or ["-c", HOST], columns, lines)
 
-    yield open_one
-    for one in opened:
-        one.child.close(force=True)
+    return open_one
 
 
 def test_filter_navigate_confirm(terminal: Callable[..., Terminal]) -> None:
@@ -146,7 +93,7 @@ def test_a_mouse_click_enters_that_row(terminal: Callable[..., Terminal]) -> Non
     shown = user.shows("Rewind to before prompt 36:", "  code").splitlines()
     line = next(at for at, text in enumerate(shown, 1) if text == "  code")
     user.press(f"\x1b[<0;4;{line}M\x1b[<0;4;{line}m")
-    user.shows("❯ code", "src/file_0.py")
+    user.shows("❯ code\n", "src/file_0.py")
     user.press("\r")
     assert "chosen: (36, 'code')" in user.end()
 

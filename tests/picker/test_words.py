@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sessions.picker import text, words
-from sessions.rewind.plan import Checkpoint, Conflict, FileVerdict, Gap, Plan, Report
+from sessions.rewind.plan import Checkpoint, Conflict, FileVerdict, Gap, Plan, Report, StoppedTask
 
 Make = Callable[..., Checkpoint]
 MakePlan = Callable[..., Plan]
@@ -162,3 +162,82 @@ def test_a_long_name_has_a_line_of_its_own_and_a_long_reason_hangs_in_its_column
     assert all(text.width(line) <= 72 for line in lines)
     assert lines[-1].strip() == "+1"
     assert lines[-1].index("+1") == lines[3].index("short.txt") + len("short.txt") + 2
+
+
+CHILD = "subagent-0a1b2c3d-1111-4222-8333-0123456789ab"
+TASKS = (StoppedTask("task-1a2b3c4d", "dev \x1b server"), StoppedTask("task-5e6f7a8b", "テスト"))
+
+
+def test_tasks_come_before_the_files_and_stand_in_columns(of: Callable[..., list[str]]) -> None:
+    assert of(FileVerdict("f", "restore"), tasks=TASKS)[1:5] == [
+        "background tasks",
+        r"  stop         dev \x1b server  task-1a2b3c4d",
+        "  stop         テスト           task-5e6f7a8b",
+        "files the agent touched",
+    ]
+    assert "  is running   テスト           task-5e6f7a8b" in of(tasks=TASKS, on_running="refuse", refused="they run")
+
+
+@pytest.mark.parametrize(
+    ("proof", "why"),
+    [
+        ("group, parentage and tag", ""),
+        ("group and tag", "  looked for by group and tag only"),
+        ("parentage", "  looked for by parentage only"),
+        ("it was waited for", "  it was waited for"),
+    ],
+)
+def test_a_report_says_how_the_end_of_a_task_was_proven_where_not_everything_could_be_asked(
+    proof: str, why: str
+) -> None:
+    lines = said(words.report_lines(report(cancelled=(StoppedTask("task-1a2b3c4d", "server", proof),))))
+    assert lines[1:3] == ["background tasks", f"  stopped      server  task-1a2b3c4d{why}"]
+
+
+@pytest.mark.parametrize(
+    ("by", "who"),
+    [
+        ("agent", ""),
+        ("rewind", ""),
+        ("task-1a2b3c4d", "edited by task-1a2b3c4d"),
+        (CHILD, "edited by subagent-0a1b2c3d"),
+        (f"agent, {CHILD}, task-1a2b3c4d", "edited by the agent, subagent-0a1b2c3d and task-1a2b3c4d"),
+        ("agent, an\x1b other", r"edited by the agent and an\x1b other"),
+    ],
+)
+def test_who_edited_a_file_is_said_in_few_words(of: Callable[..., list[str]], by: str, who: str) -> None:
+    assert of(FileVerdict("f", "restore", by=by))[-1].split("  f")[1].strip() == who
+
+
+@pytest.mark.parametrize(
+    ("found", "by", "why"),
+    [
+        ("changed since", f"agent, {CHILD}", "changed since the edits by the agent and subagent-0a1b2c3d"),
+        ("changed since", CHILD, "changed since the edit by subagent-0a1b2c3d"),
+        (f"edited since by {CHILD} (docs)", "agent", "edited since by subagent-0a1b2c3d (docs)"),
+        (f"replaced by a link to {CHILD} since", "agent", f"replaced by a link to {CHILD} since the agent's edit"),
+    ],
+)
+def test_a_conflict_names_subagents_shortly_and_paths_whole(
+    of: Callable[..., list[str]], found: str, by: str, why: str
+) -> None:
+    lines = of(FileVerdict("f", "restore", "conflict", by, note=found), conflicts=(Conflict("f", found, by),))
+    assert lines[-1].split("  f", 1)[1].strip() == f"{why}; undo brings that back"
+
+
+def test_a_task_that_is_a_gap_is_named(of: Callable[..., list[str]]) -> None:
+    gaps = (Gap("task", (), "m", "dev server (task-1a2b3c4d)"), Gap("background_task", (), "m", "bash_1"))
+    assert of(FileVerdict("f", "restore"), gaps=gaps)[-3:] == [
+        "not captured, so it stays as it is",
+        "  a background task whose edits were not captured: dev server (task-1a2b3c4d)",
+        "  a background task nothing is known of, so it was not stopped: bash_1",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "lasted"),
+    [(None, "-"), (0.04, "0.0s"), (9.94, "9.9s"), (9.96, "9.9s"), (59.9, "59s"), (60, "1m 00s"), (3599, "59m 59s"),
+     (3600, "1h 00m"), (86_399, "23h 59m"), (86_400, "1d 00h"), (99 * 86_400, "99d 00h")],
+)  # fmt: skip
+def test_how_long_something_took_is_short(seconds: float | None, lasted: str) -> None:
+    assert words.lasted(seconds) == lasted
