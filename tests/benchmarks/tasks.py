@@ -2,7 +2,8 @@
 
 Floors: of a launch, starting the same program with ``subprocess`` until it runs, and starting an interpreter that does
 nothing; of a cancel, signalling the same processes and waiting for them where their parent does it, without looking for
-anybody. Every figure is a median, floor and subject in turn.
+anybody. Every figure is a median, floor and subject in turn. The whole takes less than a minute; what it starts is
+stopped when it is interrupted or terminated, and ends by itself within a minute when it is killed.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from sessions.subagents.launching import launch
 from sessions.subagents.tagging import tagged
 
 GRACE_S = 0.2
-DIES = "import time\nprint('+', end='', flush=True)\ntime.sleep(1000)"
+RUNS = {1: 9, 43: 3, 200: 1}
+DIES = "import time\nprint('+', end='', flush=True)\ntime.sleep(60)"
 IGNORES = f"import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n{DIES}"
 MANY = """
 import os, sys
@@ -64,54 +66,65 @@ def launches(runs: int = 40) -> None:
     print(f"  launch              {show(taken)}  ratio {ratio(taken, popen):.1f} and {ratio(taken, bare):.2f}")
 
 
-def cancels(count: int, runs: int = 5) -> None:
+def cancels(count: int, runs: int) -> None:
     """Cancel processes that end when asked and such that do not: each a task of its own, and all children of one."""
     for what, code, number in (("SIGTERM", DIES, signal.SIGTERM), ("SIGKILL", IGNORES, signal.SIGKILL)):
-        floors = [floor(code, count, number) for _ in range(runs)]
-        print(f"cancelling {count} that end at {what}; floor: signal + wait {show(floors)}")
-        shapes = {"tasks of one": single_tasks, "one task": one_task}
-        for shape, begin in shapes.items():
-            taken = [cancel(begin, code, count) for _ in range(runs)]
+        floors, single, together = [], [], []
+        for _ in range(runs):
+            floors.append(floor(code, count, number))
+            single.append(cancel(single_tasks, code, count))
+            together.append(cancel(one_task, code, count))
+        print(f"cancelling {count} that end at {what}, median of {runs}; floor: signal + wait {show(floors)}")
+        for shape, taken in (("tasks of one", single), ("one task", together)):
             beyond = "" if number == signal.SIGTERM else f"  without the grace {show([t - GRACE_S for t in taken])}"
-            print(f"  {shape:19} {show(taken)}{beyond}")
+            print(f"  {shape:19} {show(taken)}{beyond}", flush=True)
 
 
 def floor(code: str, count: int, number: int) -> float:
     read, write = os.pipe()
     command = [sys.executable, "-I", "-S", "-c", code]
-    processes = [subprocess.Popen(command, stdout=write) for _ in range(count)]
-    seen = 0
-    while seen < count:
-        seen += len(os.read(read, 4096))
-    os.close(read)
-    os.close(write)
+    processes: list[subprocess.Popen[bytes]] = []
 
-    def end() -> None:
+    def end(number: int) -> None:
         for process in processes:
             process.send_signal(number)
         for process in processes:
             process.wait()
 
-    return timed(end)
+    try:
+        processes.extend(subprocess.Popen(command, stdout=write) for _ in range(count))
+        seen = 0
+        while seen < count:
+            seen += len(os.read(read, 4096))
+        return timed(lambda: end(number))
+    finally:
+        end(signal.SIGKILL)
+        os.close(read)
+        os.close(write)
 
 
-def cancel(begin: Callable[[Path, str, int], list[Quarry]], code: str, count: int) -> float:
+def cancel(begin: Callable[[Path, str, int], Iterator[Quarry]], code: str, count: int) -> float:
+    quarries: list[Quarry] = []
     with scratch() as directory:
-        quarries = begin(directory, code, count)
-        until(lambda: sum(log.stat().st_size for log in directory.glob("*/output.log")) == count)
-        start = time.perf_counter()
-        results = stop(quarries, grace_s=GRACE_S)
-        taken = time.perf_counter() - start
+        try:
+            quarries.extend(begin(directory, code, count))
+            until(lambda: sum(log.stat().st_size for log in directory.glob("*/output.log")) == count)
+            start = time.perf_counter()
+            results = stop(quarries, grace_s=GRACE_S)
+            taken = time.perf_counter() - start
+        finally:
+            stop(quarries, grace_s=0)
     assert not any(result.survivors for result in results.values())
     return taken
 
 
-def single_tasks(directory: Path, code: str, count: int) -> list[Quarry]:
-    return [begin_task(directory, [sys.executable, "-I", "-S", "-c", code]) for _ in range(count)]
+def single_tasks(directory: Path, code: str, count: int) -> Iterator[Quarry]:
+    for _ in range(count):
+        yield begin_task(directory, [sys.executable, "-I", "-S", "-c", code])
 
 
-def one_task(directory: Path, code: str, count: int) -> list[Quarry]:
-    return [begin_task(directory, [sys.executable, "-I", "-S", "-c", MANY, code, str(count)])]
+def one_task(directory: Path, code: str, count: int) -> Iterator[Quarry]:
+    yield begin_task(directory, [sys.executable, "-I", "-S", "-c", MANY, code, str(count)])
 
 
 def begin_task(directory: Path, argv: list[str]) -> Quarry:
@@ -134,9 +147,10 @@ def ratio(times: list[float], floors: list[float]) -> float:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     chosen = sys.argv[1:] or ["launch", "cancel"]
     if "launch" in chosen:
         launches()
     if "cancel" in chosen:
-        for size in (1, 43, 200):
-            cancels(size)
+        for size, runs in RUNS.items():
+            cancels(size, runs)
