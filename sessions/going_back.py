@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol
 
 from sessions.errors import SessionsError, UnstoppableError
+from sessions.hold import Hold
 from sessions.rewind.background import Background, Stopped
 from sessions.rewind.engine import Engine
 from sessions.rewind.options import Options
@@ -29,30 +29,18 @@ from sessions.rewind.undo import Undoer
 from sessions.work import Work
 
 
-class Host(Protocol):
-    """What this needs of a session."""
-
-    def ready(self, what: str) -> contextlib.AbstractContextManager[None]:
-        """Give the session, locked, ready to be changed: open for writing, no turn open, nobody else going back."""
-
-    def alone(self, what: str) -> contextlib.AbstractContextManager[None]:
-        """Keep others from beginning anything, but not from appending; the session is free."""
-
-    def dismiss(self, children: Sequence[str]) -> list[str]:
-        """End sessions of subagents that are open in this process; return which were."""
-
-
 class GoingBack:
     """Rewinds, undoes and redoes.
 
     Args:
         session: What a report gives to go on with.
+        dismiss: Ends sessions of subagents that are open in this process; returns which were.
         after: Done, with the session locked, when something was changed.
     """
 
     def __init__(
         self,
-        host: Host,
+        hold: Hold,
         engine: Engine,
         rewinder: Rewinder,
         undoer: Undoer,
@@ -60,26 +48,28 @@ class GoingBack:
         *,
         session: Going,
         forks: Forks,
+        dismiss: Callable[[Sequence[str]], list[str]],
         after: Callable[[], None],
     ) -> None:
-        self._host = host
+        self._hold = hold
         self._engine = engine
         self._rewinder = rewinder
         self._undoer = undoer
         self._work = work
         self._session = session
         self._forks = forks
+        self._dismiss = dismiss
         self._after = after
 
     def rewind(self, to: Plan | Reference | None, options: Options) -> Report:
         """Carry out a rewind; see ``Session.rewind``."""
-        with self._host.alone("rewind"):
-            with self._host.ready("rewind"):
+        with self._hold.alone("rewind"):
+            with self._hold.ready("rewind"):
                 plan = self._rewinder.prepare(to, options)
                 if self._rewinder.planned_work(plan).is_empty:  # then nobody needs the session meanwhile
                     return self._rewind(plan, Stopped())
             stopped = self._stop(lambda: self._rewinder.work(plan))
-            with _saying(stopped.tasks), self._host.ready("rewind"):
+            with _saying(stopped.tasks), self._hold.ready("rewind"):
                 return self._rewind(plan, stopped)
 
     def _rewind(self, plan: Plan, stopped: Stopped) -> Report:
@@ -91,8 +81,8 @@ class GoingBack:
         self, kind: str, what: str | Plan | None, paths: Sequence[str] | None, on_conflict: OnConflicts
     ) -> Report:
         """Carry out an undo or a redo; see ``Session.undo_rewind``."""
-        with self._host.alone(kind):
-            with self._host.ready(kind):
+        with self._hold.alone(kind):
+            with self._hold.ready(kind):
                 if isinstance(what, Plan):
                     plan = self._undoer.prepare(self._undoer.again(what), what)
                 else:
@@ -101,7 +91,7 @@ class GoingBack:
                 if self._undoer.planned_work(plan).is_empty:
                     return self._reverse(plan, Stopped())
             stopped = self._stop(lambda: self._undoer.work(plan))
-            with _saying(stopped.tasks), self._host.ready(kind):
+            with _saying(stopped.tasks), self._hold.ready(kind):
                 return self._reverse(plan, stopped)
 
     def _reverse(self, plan: Plan, stopped: Stopped) -> Report:
@@ -121,7 +111,7 @@ class GoingBack:
                 except UnstoppableError as error:
                     error.add("conversation and files are as they were")
                     raise
-                dismissed = self._host.dismiss(work.children)
+                dismissed = self._dismiss(work.children)
                 ended += dismissed
                 if not (work.tasks or dismissed):  # one that was still open may have started something
                     break

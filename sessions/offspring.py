@@ -11,6 +11,7 @@ from typing import Generic, Protocol, TypeVar
 
 from sessions import forks, paths
 from sessions.errors import SessionsError
+from sessions.hold import Hold
 from sessions.place import Place
 from sessions.rewind.offshoots import Offshoot, Offshoots
 from sessions.rewind.recorded import Step
@@ -22,9 +23,7 @@ class Child(Protocol):
     """A session that is being made."""
 
     id: str
-
-    def open_for_writing(self) -> None:
-        """Take its lock."""
+    hold: Hold
 
     def close(self) -> None:
         """Give the lock back."""
@@ -118,7 +117,7 @@ class Offspring(Generic[S]):
             )
         )
         try:
-            child.open_for_writing()
+            child.hold.take()
             yield child
         except BaseException:
             child.close()

@@ -1,26 +1,25 @@
-"""One session: the facade over transcript, timeline and rewind. It has no logic of its own, only order and locks.
+"""One session: the facade over transcript, timeline and rewind. It has no logic of its own, only order.
 
-A session open for writing holds the kernel lock of its sidecar from ``open`` (a new one: from its first line on disk)
-to ``close``. The lock in the process (``_guard``) makes it usable from several threads.
+A session open for writing holds the kernel lock of its sidecar, and works from several threads: `sessions.hold`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from sessions import clock, forks, leftovers
+from sessions import forks, leftovers
 from sessions.children import begun, transcript_of_root
 from sessions.compaction import Compaction, compact
-from sessions.errors import BusyError, ConflictError, RequestError, SessionsError
+from sessions.errors import RequestError, SessionsError
 from sessions.going_back import GoingBack
-from sessions.ids import notice_id
+from sessions.hold import Hold
+from sessions.notifying import Notices
 from sessions.offspring import Offspring
 from sessions.parts import Captures, assemble
 from sessions.place import Place
@@ -37,12 +36,10 @@ from sessions.rewind.targets import Reference
 from sessions.settings import Settings
 from sessions.subagents.environment import Parent
 from sessions.subagents.family import below
-from sessions.subagents.notices import notice
-from sessions.subagents.record import Ended, TaskRecord
 from sessions.tasks import Tasks
-from sessions.transcript import codec, reader, titles, turns
-from sessions.transcript.outline import Finding, Link, Prompt
-from sessions.turn import Turn, check_label
+from sessions.transcript import reader, titles
+from sessions.transcript.outline import Finding, Link
+from sessions.turn import Turn, check_label, check_prompt
 from sessions.work import Work
 
 if TYPE_CHECKING:
@@ -61,6 +58,7 @@ class Session:
         forked_from: The id of the session it is a fork of; None for no fork.
         read_only: Whether it may change anything.
         tasks: Its background tasks.
+        hold: What the store knows of its life: who has it open, who changes it.
         root_id: Of a subagent's session: the session the user talks to, which keeps its edits and goes back; None for
             that one itself.
         parent_id: Likewise the session that started it.
@@ -88,23 +86,17 @@ class Session:
         self.parent_id = place.link.parent if place.link is not None else None
         self.spawned_by = place.link.spawned_by if place.link is not None else None
         self.read_only = read_only
-        self._guard = threading.RLock()
         self._on_close = on_close
         self._place = place
         self._pending: list[bytes] = []
         self._pending_title: str | None = None
         self._turn: Turn | None = None
-        self._closed = False
-        self._closing = False
-        self._holding = threading.Lock()
-        self._holders = 1
         self._notes: list[Finding] = []
         self._notes += [Finding("settings", what, so) for what, so in settings.troubles()]
         root = opened(transcript_of_root(place.transcript, place.link)) if place.link is not None else None
-        shared: Captures | None = root.captures if root is not None else None
+        shared = root._captures if root is not None else None  # noqa: SLF001 - its own class
         parts = assemble(place, settings, read_only=read_only, root=shared)
-        self.captures: Captures = parts.captures
-        self._ownership = parts.ownership
+        self._captures: Captures = parts.captures
         self._writer = parts.writer
         self._worktree = parts.worktree
         self._log = parts.log
@@ -122,7 +114,21 @@ class Session:
         self._anchors = parts.anchors
         self._begin = begin
         self._opened = opened
-        self._moving: int | None = None
+        self.hold = Hold(
+            self.id,
+            parts.ownership,
+            read_only=read_only,
+            has_turn=lambda: self._turn is not None,
+            is_unfinished=parts.journal.intent.exists,
+            recover=self._recover,
+        )
+        notices = Notices(
+            self.path,
+            parts.captures.log,
+            parts.captures.roster,
+            outline=lambda: parts.rewinder.outline(deep=False),
+            append=self.append,
+        )
         self._offspring = Offspring(parts.parent, place, begin=begin, drop=drop)
         self._work = Work(
             self.id,
@@ -130,17 +136,18 @@ class Session:
             parts.recorder,
             parts.captures.roster,
             grace_s=settings.grace_s,
-            settled=self._tell,
-            holding=self._writing,
+            settled=notices.tell,
+            holding=self.hold.writing,
         )
         self._going_back = GoingBack(
-            self,
+            self.hold,
             parts.engine,
             parts.rewinder,
             parts.undoer,
             self._work,
             session=self,
             forks=self._offspring,
+            dismiss=self._dismiss,
             after=self._pruner.keep_within,
         )
         self.tasks = Tasks(
@@ -167,7 +174,7 @@ class Session:
     @property
     def title(self) -> str | None:
         """The last title given; None if none was."""
-        with self._guard:
+        with self.hold.guard:
             return self._writer.title or self._pending_title
 
     @property
@@ -185,7 +192,7 @@ class Session:
 
     def checkpoints(self) -> list[Checkpoint]:
         """Return the turns one can go back to, oldest first."""
-        with self._guard:
+        with self.hold.guard:
             outline = self._rewinder.outline(deep=True)
             timeline = self._log.read()
             return checkpoints(outline, timeline, self._payloads, identify=self._worktree.identify, shown=self._shown)
@@ -217,7 +224,7 @@ class Session:
                 touched none of ``paths``.
         """
         self._refuse_in_subagent()
-        with self._guard:
+        with self.hold.guard:
             open_turn = self._turn.message_id if self._turn is not None else None
             chosen = path_texts(paths) if paths is not None else None
             return self._differ.diff(Selection(turn, run, since, chosen), open_turn=open_turn)
@@ -225,7 +232,7 @@ class Session:
     @property
     def findings(self) -> tuple[Finding, ...]:
         """What was found damaged, set aside or recovered so far; `SessionStore.check` looks at everything."""
-        with self._guard:
+        with self.hold.guard:
             return tuple(self._found())
 
     def _found(self) -> Iterator[Finding]:
@@ -253,7 +260,7 @@ class Session:
 
         checked = message_of(message)
         line = checked.to_line()
-        with self._writing():
+        with self.hold.writing():
             if checked.is_meta and not self.path.exists():
                 self._pending.append(line)
             else:
@@ -275,14 +282,14 @@ class Session:
         """
         from sessions.transcript.messages import message_of, user_message  # noqa: PLC0415
 
-        with self._writing():
-            self._refuse_open_turn("begin another")
-            self._refuse_moving("begin a turn")
+        with self.hold.writing():
+            self.hold.refuse_turn("begin another")
+            self.hold.refuse_moving("begin a turn")
             if run_id is not None:
                 check_label(run_id, "a run's id")
             message = message_of(user_message(prompt) if isinstance(prompt, str) else prompt)
             known = self._rewinder.outline(deep=False).prompts
-            self._refuse_as_prompt(message, known)
+            check_prompt(message, known)
             assert message.id is not None
             self.append(message)
             self._turn = Turn(
@@ -291,7 +298,7 @@ class Session:
                 run_id,
                 len(known) + 1,
                 on_end=self._forget_turn,
-                is_open=lambda: not self._closed,
+                is_open=lambda: not self.hold.closed,
                 end_of_transcript=self._end_of_transcript,
             )
             return self._turn
@@ -317,37 +324,16 @@ class Session:
         with self._starting("start a subagent"):
             message, turn = self._anchors.of(spawned_by, open_turn=self._open_turn())
             link = Link(self.root_id or self.id, self.id, message)
-            log = self.captures.log
+            log = self._captures.log
             return self._begin(begun(self._place, link, turn=turn.turn, label=label, task=None, log=log))
 
     def _open_turn(self) -> str | None:
         turn = self._turn
         return turn.message_id if turn is not None else None
 
-    def _tell(self, task: TaskRecord, ended: Ended) -> None:
-        """Append the notice that a task ended, once."""
-        log = self.captures.roster.folder(task.id).log if task.how == "spawn" else None
-        said = notice(task, ended, timestamp=clock.timestamp(), log=os.fspath(log) if log is not None else None)
-        if self.path.exists() and reader.place_of(self.path, notice_id(task.id), self._start_of(task)) is None:
-            self.append(said)
-
-    def _start_of(self, task: TaskRecord) -> int:
-        """Return where the turn of a task starts in the transcript; 0 where that is not known."""
-        turn = self._work.timeline().turns.get(task.turn)
-        prompts = self._rewinder.outline(deep=False).prompts if turn is not None else ()
-        return next((prompt.offset for prompt in prompts if turn is not None and prompt.id == turn.message_id), 0)
-
     def _end_of_transcript(self) -> seam.Place:
-        with self._guard:
+        with self.hold.guard:
             return seam.end_of(self.path)
-
-    def _refuse_as_prompt(self, message: Message, known: Sequence[Prompt]) -> None:
-        if not turns.is_prompt(codec.decode(message.to_line())):
-            raise RequestError("not a prompt: a turn begins with a message the user typed")
-        if not message.text.strip() and all(block.type == "text" for block in message.blocks):
-            raise RequestError("a prompt cannot be empty")
-        if any(prompt.id == message.id for prompt in known):
-            raise RequestError(f"a prompt with the id {message.id} is there already")
 
     def set_title(self, title: str) -> None:
         """Give the session a title: at most 1 000 characters, the last one wins.
@@ -355,7 +341,7 @@ class Session:
         Raises:
             RequestError: It is blank or too long.
         """
-        with self._writing():
+        with self.hold.writing():
             if self.path.exists():
                 self._append([titles.title_line(title, self.id)])
             else:
@@ -382,9 +368,9 @@ class Session:
             raise RequestError("give either a summary or a summarizer")
         if keep_rounds < 0:
             raise RequestError(f"cannot keep {keep_rounds} rounds")
-        with self._writing():
-            self._refuse_open_turn("compact")
-            self._refuse_moving("compact")
+        with self.hold.writing():
+            self.hold.refuse_turn("compact")
+            self.hold.refuse_moving("compact")
             seen = self.messages
             if summary is None and summarizer is not None and len(seen):
                 summary = summarizer(seen)
@@ -427,7 +413,7 @@ class Session:
         """
         options = _options(scope, history, on_conflict, on_running, paths, run)
         self._refuse_in_subagent()
-        with self._guard:
+        with self.hold.guard:
             return self._rewinder.plan(to, options)
 
     def rewind(
@@ -503,7 +489,7 @@ class Session:
     ) -> Plan:
         """Say what an undo, or a redo, would do; changes nothing."""
         self._refuse_in_subagent()
-        with self._guard:
+        with self.hold.guard:
             given = path_texts(paths) if paths is not None else None
             kind = "redo" if redo else "undo"
             return self._undoer.plan(self._undoer.find(kind, rewind_id, on_conflict=on_conflict, paths=given))
@@ -565,28 +551,6 @@ class Session:
 
     # -- life ------------------------------------------------------------------------------------------------------
 
-    def shared(self) -> bool:
-        """Count one more holder, who closes it too; False where it is being closed. Called by the store."""
-        with self._holding:  # never the guard: a session that closes holds it and wants the store's
-            if not self._closing:
-                self._holders += 1
-            return not self._closing
-
-    def await_close(self) -> None:
-        """Wait until a session that is being closed is closed. Called by the store."""
-        with self._guard:
-            pass
-
-    def open_for_writing(self) -> None:
-        """Take the session's lock and finish what a crash left. Called by the store.
-
-        Raises:
-            LockedError: Another process, or another store, writes this session.
-            IncompleteError: An unfinished rewind could not be finished.
-        """
-        with self._guard:
-            self._take_lock()
-
     def settle(self) -> None:
         """Settle what of its background work ended, and watch the rest. Called by the store, which holds nothing."""
         self._work.settle()
@@ -596,39 +560,33 @@ class Session:
 
         A session that its store handed out several times closes with the last of them.
         """
-        with self._holding:
-            self._holders -= 1
-            if self._closing or self._holders > 0:
-                return
-            self._closing = True
-        self._close()
+        if self.hold.let_go():
+            self._close()
 
     def _close(self) -> None:
-        with self._guard:
-            if self._closed:
+        with self.hold.guard:
+            if self.hold.closed:
                 return
             try:
                 if self._turn is not None:
                     self._turn.end()
             finally:
-                self._closed = True
                 if self._scratch is not None:
                     self._scratch.cleanup()
                     self._source = self.path
-                self._ownership.give_back()  # first: whoever opens it when the store has forgotten it finds no lock
+                self.hold.end()  # first: whoever opens it when the store has forgotten it finds no lock
                 self._on_close(self)
         self._work.close()
 
-    def dismiss(self, children: Sequence[str]) -> list[str]:
-        """End sessions of subagents that are open in this process; return which were. Called when going back."""
+    def _dismiss(self, children: Sequence[str]) -> list[str]:
+        """End sessions of subagents that are open in this process; return which were."""
         ended: list[str] = []
         for name in children:
             child = self._opened(self.path.with_name(f"{name}.jsonl"))
             if child is not None:
-                with child._holding:  # noqa: SLF001 - its own class
-                    child._closing = True  # noqa: SLF001 - likewise
+                child.hold.let_go(everybody=True)
                 with contextlib.suppress(OSError, SessionsError):
-                    child._close()  # noqa: SLF001 - likewise
+                    child._close()  # noqa: SLF001 - its own class
                 ended.append(name)
         return ended
 
@@ -641,19 +599,16 @@ class Session:
             UnstoppableError: A task of it cannot be stopped.
         """
         what = "delete a session"
-        with self.alone(what):
+        with self.hold.alone(what):
             timeline = self._work.timeline()
             mine = below(self.id, timeline)
             self._work.cancel([task for task in timeline.tasks.values() if task.session in mine])
-            self.dismiss([child for child in timeline.children if child in mine and child != self.id])
-            with self.ready(what):
+            self._dismiss([child for child in timeline.children if child in mine and child != self.id])
+            with self.hold.ready(what):
                 try:
                     yield
                 finally:
-                    with self._holding:
-                        self._closing = True
-                    self._closed = True
-                    self._ownership.give_up()
+                    self.hold.end(removed=True)
                     self._on_close(self)
             self._work.close()
 
@@ -669,8 +624,8 @@ class Session:
         """
         if dry_run:
             return self._pruner.look(undo=undo)
-        with self._writing():
-            self._take_lock()
+        with self.hold.writing():
+            self.hold.take()
             return self._pruner.prune(undo=undo)
 
     def check(self) -> list[Finding]:
@@ -696,58 +651,18 @@ class Session:
         return f"<Session {self.id}{' read-only' if self.read_only else ''}>"
 
     @contextlib.contextmanager
-    def ready(self, what: str) -> Iterator[None]:
-        """Give the session, locked, ready to go back. Called when going back."""
-        with self._writing():
-            self._refuse_open_turn(what)
-            if self._moving != threading.get_ident():
-                self._refuse_moving(what)
-            self._take_lock()
-            yield
-
-    @contextlib.contextmanager
-    def alone(self, what: str) -> Iterator[None]:
-        """Keep others from beginning anything, with the session free. Called when going back."""
-        with self._guard:  # also on this very thread: called by what is being stopped
-            self._refuse_moving(what)
-            with self.ready(what):
-                self._moving = threading.get_ident()
-        try:
-            yield
-        finally:
-            with self._guard:
-                self._moving = None
-
-    @contextlib.contextmanager
     def _starting(self, what: str) -> Iterator[None]:
-        with self._writing():
-            self._refuse_moving(what)
+        with self.hold.writing():
+            self.hold.refuse_moving(what)
             if self.path.exists() or self._pending:
-                self._take_lock()
-            yield
-
-    @contextlib.contextmanager
-    def _writing(self) -> Iterator[None]:
-        with self._guard:
-            if self.read_only:
-                raise ConflictError(f"session {self.id} is open read-only")
-            if self._closed:
-                raise ConflictError(f"session {self.id} is closed")
+                self.hold.take()
             yield
 
     def _append(self, lines: Sequence[bytes]) -> None:
-        self._take_lock()
+        self.hold.take()
         self._writer.append([*self._pending, *lines])
         self._pending.clear()
         self._pending_title = None
-
-    def _take_lock(self) -> None:
-        if self._ownership.held:
-            self._ownership.check(self.id)
-            if self._journal.intent.exists():
-                self._recover()
-        else:
-            self._ownership.take(self.id, then=self._recover)
 
     def _recover(self) -> None:
         """Finish or take back what a crash, or an error that could not be mended at once, left; sweep temporaries."""
@@ -760,20 +675,12 @@ class Session:
                 self._notes.append(Finding("unfinished_rewind", f"rewind {outcome.record.rewind}", _recovered(outcome)))
         self._writer.sweep()
 
-    def _refuse_moving(self, what: str) -> None:
-        if self._moving is not None:
-            raise ConflictError(f"cannot {what} while the session goes back")
-
     def _refuse_in_subagent(self) -> None:
         if self.root_id is not None:
             raise RequestError(f"a subagent's session does not go back by itself: session {self.root_id} does")
 
-    def _refuse_open_turn(self, what: str) -> None:
-        if self._turn is not None:
-            raise BusyError(what)
-
     def _forget_turn(self, turn: Turn) -> None:
-        with self._guard:
+        with self.hold.guard:
             if self._turn is turn:
                 self._turn = None
                 self._pruner.keep_within()

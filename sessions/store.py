@@ -101,9 +101,9 @@ class SessionStore:
                 if known is None:
                     session = self._open_here(transcript, read_only=read_only, add_dirs=add_dirs)
                     break
-                if known.shared():
+                if known.hold.share():
                     return known
-            known.await_close()
+            known.hold.await_close()
         if not read_only:
             session.settle()
         return session
@@ -111,7 +111,7 @@ class SessionStore:
     def _open_here(self, transcript: Path, *, read_only: bool, add_dirs: Sequence[str | os.PathLike[str]]) -> Session:
         session = self._session(self._place(transcript, add_dirs), read_only=read_only)
         if not read_only:
-            session.open_for_writing()
+            session.hold.take()
             leftovers.unmark(paths.sidecar(transcript))
             self._open.sessions[transcript] = session
         return session

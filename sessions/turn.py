@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from sessions.errors import ConflictError, RequestError, SessionsError
 from sessions.rewind.edits import OpenEdit, Recorder
@@ -15,8 +15,30 @@ from sessions.rewind.plan import Mark
 from sessions.rewind.recorded import TurnRecord
 from sessions.rewind.seam import Place
 from sessions.rewind.targets import mark_from
+from sessions.transcript import codec, turns
+from sessions.transcript.outline import Prompt
+
+if TYPE_CHECKING:
+    from sessions.transcript.messages import Message
 
 _LABEL_CHARACTERS = 200
+
+
+def check_prompt(message: Message, known: Sequence[Prompt]) -> None:
+    """Refuse what cannot begin a turn.
+
+    Args:
+        known: The prompts so far.
+
+    Raises:
+        RequestError: It is empty, no prompt of the user, or has the id of an earlier one.
+    """
+    if not turns.is_prompt(codec.decode(message.to_line())):
+        raise RequestError("not a prompt: a turn begins with a message the user typed")
+    if not message.text.strip() and all(block.type == "text" for block in message.blocks):
+        raise RequestError("a prompt cannot be empty")
+    if any(prompt.id == message.id for prompt in known):
+        raise RequestError(f"a prompt with the id {message.id} is there already")
 
 
 class Turn:

@@ -16,9 +16,12 @@ from sessions.subagents.cancelling import stop
 
 LOCK_AND_FREEZE = """
 import fcntl, os, signal, sessions
+from sessions import paths
+from sessions.rewind.log import CaptureLog
 child = sessions.subagent_from_env()
 with child.begin_turn("hold"):
-    held = child.captures.log.locked()
+    root = child.path.with_name(f"{child.root_id}.jsonl")
+    held = CaptureLog(paths.sidecar(root), make=False).locked()
     held.__enter__()
     open("frozen", "w").close()
     os.kill(os.getpid(), signal.SIGSTOP)

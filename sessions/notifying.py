@@ -1,0 +1,56 @@
+"""Telling the conversation that a background task ended."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from sessions import clock
+from sessions.ids import notice_id
+from sessions.rewind.log import CaptureLog
+from sessions.subagents.notices import notice
+from sessions.subagents.record import Ended, TaskRecord
+from sessions.subagents.roster import Roster
+from sessions.transcript import reader
+from sessions.transcript.outline import Outline
+
+
+class Notices:
+    """The notices in one transcript.
+
+    Args:
+        outline: Returns the transcript's outline as of now.
+        append: Appends a message.
+    """
+
+    def __init__(
+        self,
+        transcript: Path,
+        log: CaptureLog,
+        roster: Roster,
+        *,
+        outline: Callable[[], Outline],
+        append: Callable[[Mapping[str, object]], object],
+    ) -> None:
+        self._transcript = transcript
+        self._log = log
+        self._roster = roster
+        self._outline = outline
+        self._append = append
+
+    def tell(self, task: TaskRecord, ended: Ended) -> None:
+        """Append the notice that a task ended, once: its id comes from the task's, so a crash repeats nothing."""
+        log = self._roster.folder(task.id).log if task.how == "spawn" else None
+        said = notice(task, ended, timestamp=clock.timestamp(), log=os.fspath(log) if log is not None else None)
+        if not self._transcript.exists():
+            return
+        if reader.place_of(self._transcript, notice_id(task.id), self._start_of(task)) is None:
+            self._append(said)
+
+    def _start_of(self, task: TaskRecord) -> int:
+        """Return where the turn of a task starts in the transcript; 0 where that is not known."""
+        turn = self._log.read().turns.get(task.turn)
+        if turn is None:
+            return 0
+        return next((each.offset for each in self._outline().prompts if each.id == turn.message_id), 0)
