@@ -59,7 +59,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sessions.compaction import Compaction as Compaction
-    from sessions.environment import subagent_from_env as subagent_from_env
     from sessions.errors import AmbiguousError as AmbiguousError
     from sessions.errors import BusyError as BusyError
     from sessions.errors import ConflictError as ConflictError
@@ -73,6 +72,7 @@ if TYPE_CHECKING:
     from sessions.errors import StaleError as StaleError
     from sessions.errors import UnstoppableError as UnstoppableError
     from sessions.forks import ForkPlan as ForkPlan
+    from sessions.joining import subagent_from_env as subagent_from_env
     from sessions.listing import SessionInfo as SessionInfo
     from sessions.rewind.diff import Diff as Diff
     from sessions.rewind.diff import FileDiff as FileDiff
@@ -104,7 +104,7 @@ if sys.platform == "win32":
 
 _HOMES = {
     "sessions.compaction": ("Compaction",),
-    "sessions.environment": ("subagent_from_env",),
+    "sessions.joining": ("subagent_from_env",),
     "sessions.errors": (
         "AmbiguousError", "BusyError", "ConflictError", "DataError", "IncompleteError", "LockedError", "NotFoundError",
         "NothingToUndoError", "RequestError", "SessionsError", "StaleError", "UnstoppableError",

@@ -14,7 +14,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from sessions import forks, leftovers
-from sessions.children import begun, transcript_of_root
 from sessions.compaction import Compaction, compact
 from sessions.errors import RequestError, SessionsError
 from sessions.going_back import GoingBack
@@ -34,6 +33,7 @@ from sessions.rewind.plan import Checkpoint, History, OnConflicts, OnRunning, Pl
 from sessions.rewind.pruning import Pruning
 from sessions.rewind.targets import Reference
 from sessions.settings import Settings
+from sessions.subagent_sessions import begun, transcript_of_root
 from sessions.subagents.environment import Parent
 from sessions.subagents.family import below
 from sessions.tasks import Tasks

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Literal, get_args
 from sessions import clock, files, ids, leftovers, paths, upkeep
 from sessions import settings as settings_module
 from sessions.branch import current_branch
-from sessions.children import begun, task_of
 from sessions.errors import (
     AmbiguousError,
     ConflictError,
@@ -25,6 +24,7 @@ from sessions.errors import (
 from sessions.listing import SessionInfo, belongs, mentions, row_of
 from sessions.place import Place
 from sessions.rewind.log import TIMELINE, CaptureLog
+from sessions.subagent_sessions import begun, task_of
 from sessions.transcript import reader
 from sessions.transcript.header import header_line
 from sessions.transcript.outline import Finding, Header, Link
