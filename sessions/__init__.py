@@ -88,7 +88,7 @@ if TYPE_CHECKING:
     from sessions.rewind.plan import TouchedFile as TouchedFile
     from sessions.session import Session as Session
     from sessions.store import SessionStore as SessionStore
-    from sessions.tasks import Task as Task
+    from sessions.task import Task as Task
     from sessions.tasks import Tasks as Tasks
     from sessions.transcript.messages import Message as Message
     from sessions.transcript.messages import assistant_message as assistant_message
@@ -118,7 +118,8 @@ _HOMES = {
     ),
     "sessions.session": ("Session",),
     "sessions.store": ("SessionStore",),
-    "sessions.tasks": ("Task", "Tasks"),
+    "sessions.task": ("Task",),
+    "sessions.tasks": ("Tasks",),
     "sessions.transcript.messages": ("Message", "assistant_message", "user_message"),
     "sessions.transcript.outline": ("Finding",),
     "sessions.turn": ("Edit", "Turn"),

@@ -6,13 +6,10 @@ import builtins
 import contextlib
 import os
 import shlex
-import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from sessions import clock, ids
 from sessions.errors import AmbiguousError, ConflictError, NotFoundError, RequestError
@@ -21,14 +18,17 @@ from sessions.rewind.edits import Recorder
 from sessions.rewind.log import CaptureLog
 from sessions.rewind.options import Paths, path_texts
 from sessions.rewind.recorded import TurnRecord
+from sessions.subagents.adopting import Process, started_by_host, status_of
 from sessions.subagents.attached import attached_to
 from sessions.subagents.environment import Parent, environment
+from sessions.subagents.family import below
 from sessions.subagents.folder import Started
 from sessions.subagents.identity import identity_of
 from sessions.subagents.launching import launch
-from sessions.subagents.processes import command_of, own_line
-from sessions.subagents.record import Ended, How, State, TaskRecord
+from sessions.subagents.processes import command_of
+from sessions.subagents.record import How, TaskRecord
 from sessions.subagents.roster import Roster
+from sessions.task import Task, described
 from sessions.turn import check_label
 from sessions.work import Work
 
@@ -36,73 +36,6 @@ if TYPE_CHECKING:
     import asyncio
 
 _LABEL_CHARACTERS = 80
-_STATUS_S = 1.0
-"""How long the owner of an adopted process has to learn how it ended."""
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """A task as it is now.
-
-    Attributes:
-        id: ``task-`` and eight hexadecimal digits, never given to another one.
-        label: What it is called.
-        state: ``running``, ``completed``, ``failed``, ``cancelled``, or ``lost`` (nobody knows how it ended).
-        pid: The process of its program, or of the host it runs inside; None where it is gone.
-        processes: How many processes of it live, its own descendants included; also of one that ended and left some.
-        spawned_by: The message that started it.
-        prompt: What its turn's prompt says; None where the conversation has it no more.
-        started_at: When it was started.
-        ended_at: When it ended; None while it runs, and where nobody knows.
-        runtime_s: How long it ran, or has been running, in seconds; None where nobody knows.
-        log: Where its output lies; None where it is not ours.
-        exit_code: What its program exited with, negative where a signal ended it; None where nobody knows.
-        session: The id of the session that started it: this one, or a subagent's.
-    """
-
-    id: str
-    label: str
-    state: State
-    pid: int | None
-    processes: int
-    spawned_by: str
-    prompt: str | None
-    started_at: datetime | None
-    ended_at: datetime | None
-    runtime_s: float | None
-    log: Path | None
-    exit_code: int | None
-    session: str
-
-    def to_json(self) -> dict[str, object]:
-        """Return the attributes as JSON has them: times as text, ``log`` as a path."""
-        return {
-            "id": self.id,
-            "label": self.label,
-            "state": self.state,
-            "pid": self.pid,
-            "processes": self.processes,
-            "spawned_by": self.spawned_by,
-            "prompt": self.prompt,
-            "started_at": clock.timestamp(self.started_at) if self.started_at is not None else None,
-            "ended_at": clock.timestamp(self.ended_at) if self.ended_at is not None else None,
-            "runtime_s": self.runtime_s,
-            "log": str(self.log) if self.log is not None else None,
-            "exit_code": self.exit_code,
-            "session": self.session,
-        }
-
-
-class Process(Protocol):
-    """A process a host started: a ``subprocess.Popen``, or one of asyncio."""
-
-    @property
-    def pid(self) -> int:
-        """Its number."""
-
-    @property
-    def returncode(self) -> int | None:
-        """How it ended, once its owner knows."""
 
 
 class Tasks:
@@ -209,20 +142,13 @@ class Tasks:
             RequestError: It is this process, one above it, or what ``spawn`` refuses.
             ConflictError: As for ``spawn``.
         """
-        pid = process if isinstance(process, int) else getattr(process, "pid", None)
-        if not isinstance(pid, int) or isinstance(pid, bool):
-            raise RequestError(f"not a process: {process!r}"[:200])
-        identity, group = identity_of(pid), _group_of(pid)
-        if identity is None or group is None:
-            raise NotFoundError("process", pid)
-        if pid <= 1 or identity in own_line():
-            raise RequestError(f"process {pid} cannot be adopted: this one would be stopped with it")
-        name = _label(label, command_of(pid))
+        started = started_by_host(process)
+        name = _label(label, command_of(started.main.pid))
         with self._holding("adopt a task"):
             task, turn = self._record(name, "adopt", spawned_by)
             with self._begun(task, turn, edits) as task:
-                self._roster.folder(task.id).write_started(Started(identity, group if group == pid else 0, None))
-            self._roster.ask(task.id, _status_of(process))
+                self._roster.folder(task.id).write_started(started)
+            self._roster.ask(task.id, status_of(process))
             self._work.watch(task)
         return self._described([task])[0]
 
@@ -268,11 +194,8 @@ class Tasks:
     def list(self) -> builtins.list[Task]:
         """Return the tasks of this session and of the subagents below it, oldest first, as they are now."""
         timeline = self._work.timeline()
-        below = {self._session_id}
-        for child in timeline.children.values():
-            if child.parent in below:
-                below.add(child.id)
-        return self._described([task for task in timeline.tasks.values() if task.session in below])
+        mine = below(self._session_id, timeline)
+        return self._described([task for task in timeline.tasks.values() if task.session in mine])
 
     def find(self, reference: str) -> TaskRecord:
         """Return the task with an id, or one whose id begins so.
@@ -330,6 +253,9 @@ class Tasks:
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
+    def _described(self, tasks: Sequence[TaskRecord]) -> builtins.list[Task]:
+        return described(tasks, self._work.timeline(), self._roster, self._prompt_of)
+
     def _record(
         self, label: str, how: How, spawned_by: str | None, *, argv: tuple[str, ...] = (), tag: str = ""
     ) -> tuple[TaskRecord, TurnRecord]:
@@ -374,41 +300,6 @@ class Tasks:
             if task.id in timeline.tasks:
                 self._log.append([{"kind": "withdrawn", "task": task.id}])
 
-    def _described(self, tasks: Sequence[TaskRecord]) -> builtins.list[Task]:
-        there = self._roster.processes(tasks)
-        turns = self._work.timeline().turns
-        now = clock.now()
-        prompts: dict[int, str | None] = {}
-        for task in tasks:
-            if task.turn not in prompts:
-                turn = turns.get(task.turn)
-                prompts[task.turn] = self._prompt_of(turn.message_id) if turn is not None else None
-        return [self._task(task, len(there.get(task.id, ())), prompts[task.turn], now) for task in tasks]
-
-    def _task(self, task: TaskRecord, processes: int, prompt: str | None, now: datetime) -> Task:
-        ended: Ended | None = self._roster.state(task)
-        folder = self._roster.folder(task.id)
-        started = folder.started()
-        started_at = clock.parse(task.at)
-        ended_at = clock.parse(ended.at) if ended is not None and ended.at else None
-        until = now if ended is None else ended_at
-        runtime = (until - started_at).total_seconds() if until is not None and started_at is not None else None
-        return Task(
-            id=task.id,
-            label=task.label,
-            state="running" if ended is None else ended.state,
-            pid=started.main.pid if ended is None and started is not None else None,
-            processes=processes,
-            spawned_by=task.spawned_by,
-            prompt=prompt,
-            started_at=started_at,
-            ended_at=ended_at,
-            runtime_s=max(runtime, 0.0) if runtime is not None else None,
-            log=folder.log if task.how == "spawn" else None,
-            exit_code=ended.code if ended is not None else None,
-            session=task.session,
-        )
-
 
 def _argv(argv: Sequence[str]) -> tuple[str, ...]:
     if isinstance(argv, str | bytes) or not argv:
@@ -434,13 +325,6 @@ def _directory(cwd: str | os.PathLike[str] | None) -> str:
     return directory
 
 
-def _group_of(pid: int) -> int | None:
-    try:
-        return os.getpgid(pid)
-    except OSError:
-        return None
-
-
 def _label(given: str | None, default: str) -> str:
     if given is not None:
         check_label(given, "a label for a task")
@@ -453,30 +337,3 @@ def _named(tasks: Sequence[str]) -> str:
     if not tasks:
         return "no task"
     return "the tasks " + ", ".join(tasks[:8]) + (f" and {len(tasks) - 8} more" if len(tasks) > 8 else "")
-
-
-def _status_of(process: int | Process) -> Callable[[], int | None]:
-    """Return what says how a process ended: its owner; or the system, without taking the status from the owner."""
-    if isinstance(process, int):
-        return lambda: _peeked(process)
-    poll = getattr(process, "poll", None)
-
-    def asked() -> int | None:
-        deadline = time.monotonic() + _STATUS_S
-        while True:
-            code = poll() if poll is not None else process.returncode
-            if code is not None or time.monotonic() > deadline:
-                return code
-            time.sleep(0.01)
-
-    return asked
-
-
-def _peeked(pid: int) -> int | None:
-    try:
-        ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    except OSError:  # it is no child of this process, or its owner knows already
-        return None
-    if ended is None:
-        return None
-    return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sessions.listing import SessionInfo
     from sessions.rewind.plan import Checkpoint
     from sessions.subagents.record import State
-    from sessions.tasks import Task
+    from sessions.task import Task
     from sessions.upkeep import Checked
 
 _SHORT_ID = 8

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sessions.picker.text import Line
     from sessions.session import Session
     from sessions.store import SessionStore
-    from sessions.tasks import Task
+    from sessions.task import Task
 
 
 @click.command("tasks")

@@ -47,7 +47,6 @@ class Quarry:
             where it is this process's own.
         supervisor: Who reaps it; None for an adopted process.
         tag: What its processes carry in their environment; None for an adopted process.
-        spare: Numbers that are neither signalled nor followed to their children.
     """
 
     task: str
@@ -55,7 +54,6 @@ class Quarry:
     group: int | None
     supervisor: Identity | None
     tag: str | None
-    spare: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +181,7 @@ class _Hunt:
         does not leave (it was killed half, or is stopped) is ended; one that still waits is not: who it waits for
         survived.
         """
-        waiting = {each.task: each.supervisor for each in self.quarries if each.supervisor and self._may_leave(each)}
+        waiting = {each.task: each.supervisor for each in self.quarries if each.supervisor and not self.left[each.task]}
         deadline = time.monotonic() + _CHASE_S
         idle_since: dict[str, float] = {}
         while waiting:
@@ -228,11 +226,6 @@ class _Hunt:
                 self.signal(target, signal.SIGSTOP)
                 self.frozen.add(target)
 
-    def _may_leave(self, quarry: Quarry) -> bool:
-        """Tell whether nobody is left for the supervisor to wait for, also nobody who was spared."""
-        assert quarry.supervisor is not None
-        return not self.left[quarry.task] and not self.table.descendants([quarry.supervisor.pid]) & quarry.spare
-
     def _supervisors(self) -> list[Identity]:
         return [quarry.supervisor for quarry in self.quarries if quarry.supervisor is not None]
 
@@ -257,10 +250,9 @@ def _members(table: Table, quarry: Quarry, known: set[Identity], supervisors: fr
         roots |= table.in_group(quarry.group)
     if quarry.tag is not None:
         roots |= table.with_tag(quarry.tag)
-    roots -= quarry.spare
     from_supervisor = {quarry.supervisor.pid} if quarry.supervisor and table.has(quarry.supervisor) else set()
     # A supervisor is not stopped, but followed: one of another quarry, inside this task, leads to more of this one.
-    members = roots | table.descendants(roots | from_supervisor, without=quarry.spare)
+    members = roots | table.descendants(roots | from_supervisor)
     living = set()
     for pid in members - supervisors:
         stat = table.get(pid)

@@ -37,7 +37,6 @@ class Stat(NamedTuple):
         pid: Its number.
         parent: Its parent's number.
         group: Its process group.
-        session: Its process session.
         ticks: As in `Identity`.
         zombie: Whether it has ended and only waits to be reaped. One whose first thread has ended while others run
             has not.
@@ -47,7 +46,6 @@ class Stat(NamedTuple):
     pid: int
     parent: int
     group: int
-    session: int
     ticks: int
     zombie: bool
     kernel: bool = False
@@ -111,7 +109,6 @@ def _parse(pid: int, raw: bytes) -> Stat:
         pid,
         int(fields[1]),
         int(fields[2]),
-        int(fields[3]),
         int(fields[19]),
         fields[0] in b"ZXx" and int(fields[17]) <= 1,
         bool(int(fields[6]) & 0x00200000),  # PF_KTHREAD
@@ -134,7 +131,7 @@ def _ask_psutil(pid: int) -> Stat | None:
         with process.oneshot():
             ticks, parent = round(process.create_time() * 1_000_000), process.ppid()
             zombie = process.status() == psutil.STATUS_ZOMBIE
-        return Stat(pid, parent, os.getpgid(pid), os.getsid(pid), ticks, zombie)
+        return Stat(pid, parent, os.getpgid(pid), ticks, zombie)
     except psutil.ZombieProcess:
         return None
     except (psutil.NoSuchProcess, psutil.AccessDenied, ProcessLookupError, PermissionError):

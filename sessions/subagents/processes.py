@@ -48,17 +48,13 @@ class Table:
         """Return the identity of a process of the table."""
         return Identity(pid, self._stats[pid].ticks, boot_id())
 
-    def descendants(self, of: Iterable[int], *, without: frozenset[int] = frozenset()) -> set[int]:
-        """Return the children of ``of``, their children and so on, zombies too; ``of`` themselves only as such.
-
-        Args:
-            without: Neither in the result nor followed.
-        """
+    def descendants(self, of: Iterable[int]) -> set[int]:
+        """Return the children of ``of``, their children and so on, zombies too; ``of`` themselves only as such."""
         found: set[int] = set()
         unseen = list(of)
         while unseen:
             children = self._children.get(unseen.pop(), ())
-            new = [pid for pid in children if pid not in found and pid not in without]
+            new = [pid for pid in children if pid not in found]
             found.update(new)
             unseen += new
         return found
@@ -66,10 +62,6 @@ class Table:
     def in_group(self, group: int) -> set[int]:
         """Return the members of a process group."""
         return set(self._groups.get(group, ()))
-
-    def in_session(self, session: int) -> set[int]:
-        """Return the members of a process session."""
-        return {stat.pid for stat in self._stats.values() if stat.session == session}
 
     def with_tag(self, tag: str) -> set[int]:
         """Return who was given ``tag`` in its environment when its program started.

@@ -228,15 +228,6 @@ def test_a_task_this_process_belongs_to_is_left_alone_and_named():
         child.wait()
 
 
-def test_who_is_to_be_spared_is_neither_signalled_nor_followed(lab):
-    task = lab.start(python(programs.GRANDCHILD))
-    main, grandchild = task.told("main", "grandchild")
-    bare = replace(task.quarry, tag=None, group=None, spare=frozenset({main}))
-    assert stop([bare], grace_s=0)[task.tag].survivors == ()
-    assert living([main, grandchild]) == [main, grandchild]
-    assert is_alive(task.supervisor)
-
-
 def test_who_cannot_be_killed_is_named(lab):
     task = lab.start(python(programs.GRANDCHILD))
     main, grandchild = task.told("main", "grandchild")

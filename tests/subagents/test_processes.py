@@ -68,15 +68,13 @@ def test_a_name_with_parentheses_and_spaces_is_read(tmp_path):
         process.wait()
 
 
-def test_the_table_knows_descendants_groups_and_sessions(lab):
+def test_the_table_knows_descendants_and_groups(lab):
     task = lab.start(python(programs.SETSID))
     main, child = task.told("main", "child")
     table = Table.read()
     assert table.descendants([task.supervisor.pid]) == {main, child}
     assert table.descendants([main]) == {child}
-    assert table.descendants([task.supervisor.pid], without=frozenset({main})) == set()
     assert table.in_group(main) == {main}
-    assert table.in_session(child) == {child}
     assert table.has(task.main)
     assert table.identity(main) == task.main
     assert not table.has(replace(task.main, ticks=1))
@@ -177,7 +175,7 @@ def test_elsewhere_psutil_says_the_same(monkeypatch, sleeper):
     monkeypatch.setattr(identity, "ON_LINUX", False)
     monkeypatch.setattr(processes, "ON_LINUX", False)
     there = stat_of(sleeper.pid)
-    assert (there.pid, there.parent, there.group, there.session) == (here.pid, here.parent, here.group, here.session)
+    assert (there.pid, there.parent, there.group) == (here.pid, here.parent, here.group)
     assert not there.zombie
     assert env == []
     assert sleeper.pid in Table.read().descendants([os.getpid()])

@@ -7,7 +7,6 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 from agent import Agent
 from programs import GIVE_UP_S, until
@@ -113,10 +112,6 @@ def stays(read: Callable[[], object], seconds: float = 0.1) -> bool:
             return False
         time.sleep(0.005)
     return True
-
-
-def appears(path: Path) -> None:
-    until(path.exists, f"{path}")
 
 
 def in_child(work: Callable[[], object]) -> int:
