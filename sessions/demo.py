@@ -10,7 +10,7 @@ import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sessions.picker import words
+from sessions.picker import verdicts, words
 from sessions.picker.text import Line, visible_path
 from sessions.store import SessionStore
 from sessions.transcript.messages import assistant_message
@@ -76,16 +76,16 @@ def tell(demo: Demo) -> Iterator[Line]:
         yield from _listing(before)
         plan = session.plan_rewind(TARGET)
         yield from _head(f"The plan to go back to before prompt {TARGET}; nothing is changed yet")
-        yield from _indented(words.plan_lines(plan))
+        yield from _indented(verdicts.plan_lines(plan))
         report = session.rewind(plan)
         yield from _head("Done")
-        yield from _indented(words.report_lines(report))
+        yield from _indented(verdicts.report_lines(report))
         yield (("", f"  the prompt, for the input box: {report.prompt}"),)
         yield from _head("The files after the rewind")
         yield from _listing(files_of(demo.project))
         report = session.undo_rewind()
         yield from _head("And taken back")
-        yield from _indented(words.report_lines(report, "undone"))
+        yield from _indented(verdicts.report_lines(report, "undone"))
         after = files_of(demo.project)
         yield from _head("The files after the undo")
         yield from _listing(after)

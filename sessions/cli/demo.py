@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sessions.cli import options, output, reporting
-from sessions.picker import words
+from sessions.picker import verdicts
 from sessions.picker.text import visible
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def _pick(made: Demo) -> tuple[bool, int]:
         report = reporting.in_our_words(session.rewind(plan), plan, root=made.root)
         left = len(session.checkpoints())
     with output.after("the rewind was done"):
-        output.lines([(), *words.report_lines(report, cells=output.wrapping())])
+        output.lines([(), *verdicts.report_lines(report, cells=output.wrapping())])
         if report.prompt:
             output.text(f"the prompt, for the input box: {visible(report.prompt, keep='')}")
     return True, left

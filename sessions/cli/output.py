@@ -131,10 +131,10 @@ def warn_settings(root: Path) -> None:
 
 def warn_gaps(gaps: Iterable[Gap], *, so: str = "it stays as it is") -> None:
     """Print what was not captured, and what follows from that."""
-    from sessions.picker import words  # noqa: PLC0415 - most sessions have none
+    from sessions.picker import verdicts  # noqa: PLC0415 - most sessions have none
 
     for gap in gaps:
-        warn(f"not captured, so {so}: {plain(words.gap_line(gap)).strip()}")
+        warn(f"not captured, so {so}: {plain(verdicts.gap_line(gap)).strip()}")
 
 
 def ask(question: str, *, error_stream: bool = False) -> None:

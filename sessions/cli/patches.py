@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sessions.picker import words
+from sessions.picker import verdicts, words
 from sessions.picker.text import Fragment, Line, clip_start, pad, pad_start, visible, visible_path, width
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def gap_lines(gaps: Sequence[Gap]) -> Iterator[Line]:
     """Yield what was not captured; nothing where all was."""
     if gaps:
         yield ("warn", "not captured"), ("", f", so {UNSHOWN}")
-        yield from map(words.gap_line, words.distinct(gaps))
+        yield from map(verdicts.gap_line, verdicts.distinct(gaps))
 
 
 def stat_lines(files: Iterable[FileDiff], columns: int) -> Iterator[Line]:

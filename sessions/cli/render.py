@@ -1,4 +1,4 @@
-"""What the commands print, as lines and as plain values for JSON. Pure; plans and reports are in ``picker.words``."""
+"""What the commands print, as lines and as plain values for JSON. Pure; plans and reports are in ``picker.verdicts``."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import click
 from sessions import clock
 from sessions.cli import output
 from sessions.errors import ConflictError
-from sessions.picker import rewinds, words
+from sessions.picker import rewinds, verdicts, words
 from sessions.picker.text import Line, visible, wrap
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def show_plan(plan: Plan, *, as_json: bool, undo: bool = False) -> None:
         click.exceptions.Exit: It would be refused; the exit code is that of the refusal.
     """
     if as_json:
-        output.warn_gaps(words.gaps_of(plan))
+        output.warn_gaps(verdicts.gaps_of(plan))
         output.structured(plan.to_json() | ({"refused": plan.refused} if plan.refused is not None else {}))
     else:
         output.lines(_plan_lines(plan, undo=undo))
@@ -60,7 +60,7 @@ def _plan_lines(plan: Plan, *, undo: bool) -> list[Line]:
     first = list(rewinds.taken_back(plan, clock.now(), undo=undo))
     if cells is not None:
         first = [part for line in first for part in wrap(line, cells, indent=4)]
-    return [*first, *words.plan_lines(plan, undo=undo, cells=cells)]
+    return [*first, *verdicts.plan_lines(plan, undo=undo, cells=cells)]
 
 
 @contextmanager
@@ -95,12 +95,12 @@ def show_report(report: Report, plan: Plan, did: str, *, as_json: bool, asked: b
         add_dirs: The directories given for it; a command to go on with names them too.
     """
     if not asked:
-        output.warn_gaps(words.gaps_of(plan))
+        output.warn_gaps(verdicts.gaps_of(plan))
     if as_json:
         output.structured(report.to_json())
         return
     report = in_our_words(report, plan, add_dirs=add_dirs)
-    output.lines(words.report_lines(report, did, with_gaps=False, cells=output.wrapping()))
+    output.lines(verdicts.report_lines(report, did, with_gaps=False, cells=output.wrapping()))
     again = ("undo", plan.session_id, *(("--redo",) if did == "undone" else ()))
     output.lines([(("dim", "to take this back: "), ("", output.command(*again, *output.add_dir_words(add_dirs))))])
     if report.prompt:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sessions.picker import words
+from sessions.picker import verdicts, words
 from sessions.picker.confirm import Confirm, hidden
 from sessions.picker.state import Click, PickerState
 from sessions.picker.text import Line, clip, one_line, pad, pad_start, plain, visible, visible_path, width, wrap
@@ -69,7 +69,7 @@ def plan_lines(state: PickerState) -> list[Line]:
         return list(wrap((("warn", "cannot rewind: "), ("", visible(confirm.failure, keep=""))), cells, indent=4))
     if confirm.plan is None:
         return []
-    return words.plan_lines(confirm.plan, cells=cells, counted=False, uncompacts=confirm.uncompacts)
+    return verdicts.plan_lines(confirm.plan, cells=cells, counted=False, uncompacts=confirm.uncompacts)
 
 
 def _list_screen(state: PickerState, now: datetime) -> list[Line]:
@@ -183,7 +183,7 @@ def _counts(state: PickerState, confirm: Confirm) -> Line:
         return (*dry, ("strong", "Going back here would change nothing."))
     if confirm.plan.refused is not None:
         dry = (*dry, ("warn", "refused"), ("", " · "))
-    return (*dry, *words.counted_files(confirm.plan.files), *_counted_tasks(confirm.plan))
+    return (*dry, *verdicts.counted_files(confirm.plan.files), *_counted_tasks(confirm.plan))
 
 
 def _counted_tasks(plan: Plan) -> Line:

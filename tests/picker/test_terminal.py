@@ -279,10 +279,10 @@ def test_an_answer_typed_before_the_question_is_none(
 ) -> None:
     waiting = (
         "import os, sys, time\nfrom sessions.cli import reporting\nfrom sessions.cli.app import run\n"
-        "show = reporting.words.plan_lines\n"
+        "show = reporting.verdicts.plan_lines\n"
         "def slow(*given, **more):\n    print('planning')\n"
         f"    while not os.path.exists({str(tmp_path / 'go on')!r}): time.sleep(0.05)\n    return show(*given, **more)\n"
-        "reporting.words.plan_lines = slow\nsys.exit(run(sys.argv[1:]))\n"
+        "reporting.verdicts.plan_lines = slow\nsys.exit(run(sys.argv[1:]))\n"
     )
     user = terminal(arguments=["-c", waiting, *command(real, "rewind", real[2], "--to", "2")[2:]])
     user.shows("planning")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sessions.picker import text, words
+from sessions.picker import text, verdicts, words
 from sessions.rewind.plan import Checkpoint, Conflict, FileVerdict, Gap, Plan, Report, StoppedTask
 
 Make = Callable[..., Checkpoint]
@@ -26,7 +26,7 @@ def said(lines: list[text.Line]) -> list[str]:
 @pytest.fixture
 def of(checkpoint: Make, plan: MakePlan) -> Callable[..., list[str]]:
     def plan_of(*files: FileVerdict, undo: bool = False, cells: int | None = None, **more: object) -> list[str]:
-        return said(words.plan_lines(plan(checkpoint(1), files=files, **more), undo=undo, cells=cells))
+        return said(verdicts.plan_lines(plan(checkpoint(1), files=files, **more), undo=undo, cells=cells))
 
     return plan_of
 
@@ -98,10 +98,10 @@ def test_a_reason_is_said_once(
 
 
 def test_a_report_speaks_of_the_past() -> None:
-    lines = said(words.report_lines(report(FileVerdict("f", "restore", "unverified"))))
+    lines = said(verdicts.report_lines(report(FileVerdict("f", "restore", "unverified"))))
     assert lines[-1].endswith("nobody recorded what the agent left; undo brings back what was there")
     kept = FileVerdict("f", "skip", "conflict", note="kept: changed since")
-    lines = said(words.report_lines(report(kept, conflicts=(Conflict("f", "changed since"),))))
+    lines = said(verdicts.report_lines(report(kept, conflicts=(Conflict("f", "changed since"),))))
     assert lines[-1].endswith("changed since the agent's edit; kept")
 
 
@@ -120,7 +120,7 @@ def test_a_report_speaks_of_the_past() -> None:
     ],
 )  # fmt: skip
 def test_what_the_user_chose_to_keep_did_not_fail(files: list[FileVerdict], more: dict[str, Any], head: str) -> None:
-    assert said(words.report_lines(report(*files, **more)))[0] == head
+    assert said(verdicts.report_lines(report(*files, **more)))[0] == head
 
 
 def test_an_undo_says_what_the_rewind_did(of: Callable[..., list[str]]) -> None:
@@ -128,11 +128,11 @@ def test_an_undo_says_what_the_rewind_did(of: Callable[..., list[str]]) -> None:
     assert [line.split("  ")[-1] for line in of(*files, undo=True)[-3:]] == [
         "the rewind recreated it", "the rewind deleted it", "is so already",
     ]  # fmt: skip
-    lines = said(words.report_lines(report(*files), "undone"))
+    lines = said(verdicts.report_lines(report(*files), "undone"))
     assert [line.split("  ")[-1] for line in lines[-3:]] == [
         "the rewind had recreated it", "the rewind had deleted it", "was so already",
     ]  # fmt: skip
-    assert said(words.report_lines(report(*files), "redone"))[-3].endswith("did not exist then")
+    assert said(verdicts.report_lines(report(*files), "redone"))[-3].endswith("did not exist then")
 
 
 def test_an_undo_says_what_comes_back_and_what_it_costs(of: Callable[..., list[str]]) -> None:
@@ -190,7 +190,7 @@ def test_tasks_come_before_the_files_and_stand_in_columns(of: Callable[..., list
 def test_a_report_says_how_the_end_of_a_task_was_proven_where_not_everything_could_be_asked(
     proof: str, why: str
 ) -> None:
-    lines = said(words.report_lines(report(cancelled=(StoppedTask("task-1a2b3c4d", "server", proof),))))
+    lines = said(verdicts.report_lines(report(cancelled=(StoppedTask("task-1a2b3c4d", "server", proof),))))
     assert lines[1:3] == ["background tasks", f"  stopped      server  task-1a2b3c4d{why}"]
 
 
