@@ -1,4 +1,4 @@
-"""What the commands print, as lines and as plain values for JSON. Pure; plans and reports are in ``picker.verdicts``."""
+"""What the commands print, as lines and as plain values for JSON. Pure; of plans and reports: ``picker.verdicts``."""
 
 from __future__ import annotations
 

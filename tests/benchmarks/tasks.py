@@ -1,4 +1,4 @@
-"""How fast tasks are launched and cancelled. ``python tests/benchmarks/tasks.py [launch] [cancel]``.
+"""How fast tasks are started and cancelled. ``python tests/benchmarks/tasks.py [launch] [cancel]``.
 
 Floors: of a launch, starting the same program with ``subprocess`` until it runs, and starting an interpreter that does
 nothing; of a cancel, signalling the same processes and waiting for them where their parent does it, without looking for
@@ -20,6 +20,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from sessions import SessionStore
 from sessions.subagents.cancelling import Quarry, stop
 from sessions.subagents.folder import TaskFolder
 from sessions.subagents.launching import launch
@@ -51,9 +52,10 @@ def timed(work: Callable[[], object]) -> float:
 
 
 def launches(runs: int = 40) -> None:
-    """Launch a program that ends at once, and wait for the launch only."""
-    bare, popen, taken = [], [], []
-    with scratch() as directory:
+    """Launch a program that ends at once, and spawn it as a task of a session; wait for that only."""
+    bare, popen, taken, spawned = [], [], [], []
+    with scratch() as directory, SessionStore(directory / "store").create(directory) as session:
+        session.begin_turn("start").end()
         for number in range(runs):
             folder = TaskFolder(directory / str(number))
             bare.append(timed(lambda: subprocess.run([sys.executable, "-I", "-S", "-c", "pass"], check=True)))
@@ -62,8 +64,11 @@ def launches(runs: int = 40) -> None:
             started[0].wait()
             taken.append(timed(lambda folder=folder: launch(["true"], folder, cwd="/", env=os.environ)))
             until(lambda folder=folder: (end := folder.exit()) and end.gone)
+            spawned.append(timed(lambda: session.tasks.spawn(["true"])))
+            until(lambda: session.tasks.list()[-1].state != "running")
     print(f"a launch; floors: Popen + exec {show(popen)}, python -I -S -c pass {show(bare)}")
-    print(f"  launch              {show(taken)}  ratio {ratio(taken, popen):.1f} and {ratio(taken, bare):.2f}")
+    for what, times in (("launch", taken), ("session.tasks.spawn", spawned)):
+        print(f"  {what:19} {show(times)}  ratio {ratio(times, popen):.1f} and {ratio(times, bare):.2f}")
 
 
 def cancels(count: int, runs: int) -> None:
