@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import codecs
 import os
+import re
 import select
 import sys
 import time
 from typing import TYPE_CHECKING
 
-from sessions.cli import output, render
+from sessions.cli import output
 from sessions.errors import RequestError
+from sessions.picker.text import visible_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -19,12 +21,15 @@ if TYPE_CHECKING:
 
 _PART_BYTES = 1 << 16
 _LOOK_MS = 100
+_IN_LINE = re.compile(r"([\n\t\r]|\x1b\[[0-9;:]{0,64}[mGK])")  # colours; to a column; erase in the line
+_BEGUN = re.compile(r"\x1b(?:\[[0-9;:]{0,64})?\Z")
 
 
 def follow(log: Path, is_running: Callable[[], bool]) -> None:
     """Print a log from its start until whoever writes it has ended. A part of it is in memory at a time.
 
-    Into a pipe or a file go its bytes as they are; on a terminal what would act on it is spelled out.
+    Into a pipe or a file go its bytes as they are. On a terminal colours stay, and what a progress bar needs to write
+    its line anew; all else that would act on it is spelled out.
 
     Raises:
         RequestError: There is no such file any more.
@@ -35,15 +40,17 @@ def follow(log: Path, is_running: Callable[[], bool]) -> None:
     except FileNotFoundError:
         raise RequestError(f"the log is gone: {log}") from None
     printer = _Terminal() if sys.stdout.isatty() else _Bytes()
-    with source:
-        while True:
-            goes_on = is_running()  # asked first: what was printed before the end is then read
-            for part in _new_parts(source):
-                printer.show(part)
-            if not goes_on:
-                break
-            _wait()
-    printer.end()
+    try:
+        with source:
+            while True:
+                goes_on = is_running()  # asked first: what was printed before the end is then read
+                for part in _new_parts(source):
+                    printer.show(part)
+                if not goes_on:
+                    break
+                _wait()
+    finally:
+        printer.end()
 
 
 class _Bytes:
@@ -57,26 +64,34 @@ class _Bytes:
 
 
 class _Terminal:
-    """Prints text, and everything else so that it can be seen."""
+    """Prints text, with its colours, and everything else so that it can be seen."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
+        self._begun = ""  # a sequence of which more is to come
         self._in_line = False
+        self._styled = False
 
     def show(self, part: bytes) -> None:
-        self._write(self._decoder.decode(part))
+        text = self._begun + self._decoder.decode(part)
+        begun = _BEGUN.search(text)
+        self._begun = begun.group() if begun is not None else ""
+        self._write(text.removesuffix(self._begun))
 
     def end(self) -> None:
-        """End the last line."""
-        self._write(self._decoder.decode(b"", final=True))
-        if self._in_line:
-            self._write("\n")
+        """End the last line, and what it was styled with."""
+        self._write(self._begun + self._decoder.decode(b"", final=True))
+        self._begun = ""
+        sys.stdout.write(("\x1b[0m" if self._styled else "") + ("\n" if self._in_line else ""))
+        sys.stdout.flush()
 
     def _write(self, text: str) -> None:
         if text:
-            sys.stdout.write(render.task_log(text))
+            parts = _IN_LINE.split(text)  # between two of which is one that stays
+            sys.stdout.write("".join(part if odd % 2 else visible_path(part) for odd, part in enumerate(parts)))
             sys.stdout.flush()
             self._in_line = not text.endswith("\n")
+            self._styled = self._styled or "\x1b[" in text
 
 
 def _new_parts(source: FileIO) -> Iterator[bytes]:

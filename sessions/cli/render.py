@@ -179,11 +179,6 @@ def task_processes(task: Task) -> str:
     return f"inside process {task.pid}" if inside else f"pid {task.pid}, {words.count(task.processes, 'process')}"
 
 
-def task_log(text: str) -> str:
-    """Return what a program printed as a terminal may have it: lines and tabs stay, all else that acts is spelled."""
-    return "\n".join("\t".join(map(visible_path, line.split("\t"))) for line in text.split("\n"))
-
-
 def _running(task: Task, session: str) -> str:
     by = f"started by {words.short_author(task.session)}" if task.session != session else ""
     return "".join(f"{each} · " for each in (task_processes(task), by) if each)

@@ -459,11 +459,11 @@ def test_follow_prints_what_comes_until_the_task_ends(work: Work, tmp_path: Path
     assert len(err.splitlines()) == 1
 
 
-NASTY = b"a\x1b[2J\tb\r\n\xff\xfe \xe6\x97\xa5\xe6 \x00 \xc2\x9b last"
+NASTY = b"a\x1b[2J\t\x1b[1;31mred\x1b[0m 10%\r\x1b[K20%\x1b]0;title\x07\r\n\xff\xfe \xe6\x97\xa5\xe6 \x00 \xc2\x9b last"
 
 
 @pytest.mark.parametrize("byte_by_byte", [False, True])
-def test_a_log_is_piped_byte_by_byte_and_spelled_out_on_a_terminal(
+def test_a_log_is_piped_byte_by_byte_and_on_a_terminal_only_its_colours_and_its_line_act(
     in_terminal: Callable[..., Terminal], work: Work, byte_by_byte: bool
 ) -> None:
     write = "for byte in data: os.write(1, bytes([byte])); time.sleep(0.01)" if byte_by_byte else "os.write(1, data)"
@@ -473,20 +473,28 @@ def test_a_log_is_piped_byte_by_byte_and_spelled_out_on_a_terminal(
     user = in_terminal(["-m", "sessions", "tasks", work.id, "--follow", task.id])
     written = user.end()
     assert user.exit_code == 0
-    assert written.startswith("a\\x1b[2J\tb\\x0d\r\n\\xff\\xfe 日\\xe6 \\x00 \\x9b last\r\n")
+    assert written.startswith(
+        "a\\x1b[2J\t\x1b[1;31mred\x1b[0m 10%\r\x1b[K20%\\x1b]0;title\\x07\r\r\n"
+        "\\xff\\xfe 日\\xe6 \\x00 \\x9b last\x1b[0m\r\n"
+    )
     assert f"bytes ({task.id}): completed after " in written
 
 
-def test_a_character_that_comes_in_pieces_is_one_character(
-    in_terminal: Callable[..., Terminal], work: Work, tmp_path: Path
+@pytest.mark.parametrize(
+    ("first", "second", "shown"),
+    [("a\\346\\227", "\\245z", "a日z"), ("a\\033[3", "1mz", "a\x1b[31mz"), ("a\\033", "]z", "a\\x1b]z")],
+    ids=["character", "colour", "other sequence"],
+)
+def test_what_comes_in_pieces_is_put_together(
+    in_terminal: Callable[..., Terminal], work: Work, tmp_path: Path, first: str, second: str, shown: str
 ) -> None:
     go_on = tmp_path / "go on"
-    script = f"printf 'a\\346\\227'; while [ ! -e '{go_on}' ]; do sleep 0.05; done; printf '\\245z'"
+    script = f"printf '{first}'; while [ ! -e '{go_on}' ]; do sleep 0.05; done; printf '{second}'"
     task = work.spawn("sh", "-c", script)
     user = in_terminal(["-m", "sessions", "tasks", work.id, "--follow", task.id])
     user.shows("a")
     go_on.touch()
-    assert "a日z\r\n" in user.end()
+    assert shown in user.end()
 
 
 def test_a_huge_log_is_streamed(work: Work) -> None:
