@@ -9,7 +9,7 @@ import shlex
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from sessions import clock, ids
 from sessions.errors import AmbiguousError, ConflictError, NotFoundError, RequestError
@@ -26,7 +26,7 @@ from sessions.subagents.folder import Started
 from sessions.subagents.identity import identity_of
 from sessions.subagents.launching import launch
 from sessions.subagents.processes import command_of
-from sessions.subagents.record import How, TaskRecord
+from sessions.subagents.record import ChildRecord, How, TaskRecord
 from sessions.subagents.roster import Roster
 from sessions.task import Task, described
 from sessions.turn import check_label
@@ -36,6 +36,14 @@ if TYPE_CHECKING:
     import asyncio
 
 _LABEL_CHARACTERS = 80
+
+
+class Subagent(Protocol):
+    """The session of a subagent."""
+
+    @property
+    def id(self) -> str:
+        """Its id."""
 
 
 class Tasks:
@@ -160,6 +168,7 @@ class Tasks:
         label: str | None = None,
         cancel: Callable[[], object] | None = None,
         wait: Callable[[float], bool] | None = None,
+        subagent: Subagent | None = None,
     ) -> Task:
         """Take care of work inside this process: it is listed, and cancelled and waited for by a cancel or a rewind.
 
@@ -170,17 +179,24 @@ class Tasks:
             task: An asyncio task; or, without one,
             cancel: Asks the work to end, and
             wait: Waits up to so many seconds; returns whether it ended. An event's ``wait`` does.
-            spawned_by: As for ``spawn``.
-            label: What to call it.
+            spawned_by: As for ``spawn``; of a subagent's work: the message that started the subagent.
+            label: What to call it; default: what the subagent, or the asyncio task, is called.
+            subagent: The session of the subagent that works. Say it where a turn has several: cancelling this task then
+                ends the edits of that one alone, and stops what it started.
 
         Raises:
+            NotFoundError: The subagent is none of this session.
             RequestError: Neither a task nor both functions are given, or what ``spawn`` refuses.
             ConflictError: As for ``spawn``.
         """
         attached = attached_to(task, cancel, wait)
-        name = _label(label, getattr(task, "get_name", lambda: "")() or "work inside the host")
+        worker = self._worker(subagent) if subagent is not None else None
+        called = worker.label if worker is not None else ""
+        name = _label(label, called or getattr(task, "get_name", lambda: "")() or "work inside the host")
         with self._holding("attach a task"):
-            record, turn = self._record(name, "attach", spawned_by)
+            started_by = spawned_by if spawned_by is not None or worker is None else worker.spawned_by
+            record, turn = self._record(name, "attach", started_by)
+            record = replace(record, works_in=worker.id if worker is not None else "")
             identity = identity_of(os.getpid())
             assert identity is not None
             with self._begun(replace(record, captured=True), turn, ()) as record:
@@ -252,6 +268,13 @@ class Tasks:
         return self._described([self._work.timeline().tasks.get(record.id, record)])[0]
 
     # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _worker(self, subagent: Subagent) -> ChildRecord:
+        children = self._work.timeline().children
+        record = children.get(subagent.id)
+        if record is None or record.parent != self._session_id:
+            raise NotFoundError("subagent", subagent.id)
+        return record
 
     def _described(self, tasks: Sequence[TaskRecord]) -> builtins.list[Task]:
         return described(tasks, self._work.timeline(), self._roster, self._prompt_of)

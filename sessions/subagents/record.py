@@ -51,6 +51,7 @@ class TaskRecord:
         captured: Whether what it does to files is captured: by ``edits``, or because it uses this library itself.
         tag: What its processes carry in their environment; empty where they carry nothing.
         at: When it was started, as a transcript spells it.
+        works_in: Of work inside the host: the subagent's session it works in; empty where nobody said.
         ended: How it ended; None while that is not settled.
     """
 
@@ -66,6 +67,7 @@ class TaskRecord:
     captured: bool
     tag: str
     at: str
+    works_in: str = ""
     ended: Ended | None = None
 
     def to_record(self) -> dict[str, object]:
@@ -83,7 +85,7 @@ class TaskRecord:
             "captured": self.captured,
             "tag": self.tag,
             "at": self.at,
-        }
+        } | ({"works_in": self.works_in} if self.works_in else {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +157,7 @@ def task_from(seq: int, said: Mapping[str, object]) -> TaskRecord:
         captured=said.get("captured") is True,
         tag=_text(said, "tag"),
         at=_text(said, "at"),
+        works_in=_id(said, "works_in", CHILD_PREFIX) if "works_in" in said else "",
     )
 
 

@@ -8,7 +8,7 @@ from agent import contents
 from programs import until
 
 import sessions.work
-from sessions import ConflictError, UnstoppableError, assistant_message
+from sessions import ConflictError, NotFoundError, UnstoppableError, assistant_message
 
 
 def test_an_asyncio_task_is_cancelled_and_awaited_before_files_change(agent):
@@ -101,6 +101,49 @@ def test_work_that_does_not_end_stops_the_rewind(agent, monkeypatch):
     ended.set()
     agent.session.rewind(1)
     assert contents(agent.project) == {}
+
+
+def test_of_several_subagents_in_one_turn_only_the_cancelled_one_is_over(agent):
+    stops = [threading.Event(), threading.Event()]
+    with agent.session.begin_turn("first"):
+        children = [agent.session.subagent(label=name) for name in ("one", "two")]
+        tasks = [
+            agent.session.tasks.attach(cancel=stop.set, wait=stop.wait, subagent=child)
+            for stop, child in zip(stops, children, strict=True)
+        ]
+        assert [(task.label, task.spawned_by) for task in tasks] == [
+            (child_label, child.spawned_by) for child_label, child in zip(("one", "two"), children, strict=True)
+        ]
+    inner = [child.begin_turn("work") for child in children]
+    server = children[0].tasks.spawn(["sleep", "1000"])
+    other = children[1].tasks.spawn(["sleep", "1000"])
+    edits = [turn.edit(f"f{number}") for number, turn in enumerate(inner)]
+    for number, edit in enumerate(edits):
+        edit.__enter__()
+        (agent.project / f"f{number}").write_text("in the middle")
+    agent.session.tasks.cancel(tasks[0].id)
+    assert [agent.state(task) for task in (*tasks, server, other)] == ["cancelled", "running", "cancelled", "running"]
+    (agent.project / "f0").write_text("somebody else")
+    (agent.project / "f1").write_text("finished")
+    edits[1].__exit__(None, None, None)
+    plan = agent.session.plan_rewind(1)
+    assert [conflict.path for conflict in plan.conflicts] == ["f0"]
+    assert {task.id for task in plan.tasks} == {tasks[1].id, other.id}
+    agent.session.rewind(1)
+    assert contents(agent.project) == {}
+
+
+def test_a_subagent_of_somebody_else_is_none_of_a_task(agent):
+    with agent.session.begin_turn("first"):
+        pass
+    with (
+        agent.store.create(agent.project) as another,
+        another.begin_turn("first"),
+        another.subagent() as child,
+        pytest.raises(NotFoundError, match=f"no subagent matches {child.id!r}"),
+    ):
+        agent.session.tasks.attach(cancel=print, wait=threading.Event().wait, subagent=child)
+    assert agent.session.tasks.list() == []
 
 
 def test_work_of_a_host_that_is_gone_is_lost(agent):
