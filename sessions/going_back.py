@@ -124,6 +124,11 @@ def _saying(stopped: Sequence[StoppedTask]) -> Iterator[None]:
     """Let an error say which tasks are gone all the same."""
     try:
         yield
+    except KeyboardInterrupt as error:
+        if not stopped:
+            raise
+        gone = ", ".join(task.label for task in stopped)
+        raise KeyboardInterrupt(f"{str(error) or 'interrupted'}; stopped before: {gone}") from error
     except SessionsError as error:
         if stopped:
             gone = ", ".join(task.label for task in stopped)

@@ -34,6 +34,7 @@ from sessions.work import Work
 
 if TYPE_CHECKING:
     import asyncio
+    import threading
 
 _LABEL_CHARACTERS = 80
 
@@ -162,7 +163,7 @@ class Tasks:
 
     def attach(
         self,
-        task: asyncio.Future[object] | None = None,
+        task: asyncio.Future[object] | threading.Thread | None = None,
         *,
         spawned_by: str | None = None,
         label: str | None = None,
@@ -176,9 +177,10 @@ class Tasks:
         ``asyncio.to_thread``; on the thread of its event loop it is refused.
 
         Args:
-            task: An asyncio task; or, without one,
-            cancel: Asks the work to end, and
-            wait: Waits up to so many seconds; returns whether it ended. An event's ``wait`` does.
+            task: An asyncio task; or a thread, with ``cancel``; or None, with ``cancel`` and ``wait``.
+            cancel: Asks the work to end.
+            wait: Waits up to so many seconds; returns whether it ended. An event's ``wait`` does. What it raises says
+                that the work ended, and failed with that. It is asked once at once.
             spawned_by: As for ``spawn``; of a subagent's work: the message that started the subagent.
             label: What to call it; default: what the subagent, or the asyncio task, is called.
             subagent: The session of the subagent that works. Say it where a turn has several: cancelling this task then
@@ -186,7 +188,8 @@ class Tasks:
 
         Raises:
             NotFoundError: The subagent is none of this session.
-            RequestError: Neither a task nor both functions are given, or what ``spawn`` refuses.
+            RequestError: It is none of the three; ``wait`` does not say whether the work ended; or what ``spawn``
+                refuses.
             ConflictError: As for ``spawn``.
         """
         attached = attached_to(task, cancel, wait)
@@ -213,14 +216,15 @@ class Tasks:
         mine = below(self._session_id, timeline)
         return self._described([task for task in timeline.tasks.values() if task.session in mine])
 
-    def find(self, reference: str) -> TaskRecord:
-        """Return the task with an id, or one whose id begins so.
+    def find(self, reference: str | Task) -> TaskRecord:
+        """Return a task as it is on record: the one with an id, or whose id begins so, or a ``Task``.
 
         Raises:
             NotFoundError: There is none.
             AmbiguousError: There are several.
         """
         tasks = self._work.timeline().tasks
+        reference = reference.id if isinstance(reference, Task) else reference
         if reference in tasks:
             return tasks[reference]
         matching = [task for task in tasks if reference and task.startswith(reference)]
@@ -230,15 +234,15 @@ class Tasks:
             raise NotFoundError("task", reference, hint=f"the session has {_named(list(tasks))}")
         return tasks[matching[0]]
 
-    def get(self, reference: str) -> Task:
+    def get(self, reference: str | Task) -> Task:
         """Return one task as it is now; see ``find``."""
         return self._described([self.find(reference)])[0]
 
-    def is_running(self, reference: str) -> bool:
+    def is_running(self, reference: str | Task) -> bool:
         """Tell whether a task runs; see ``find``. Costs a look at that task alone, not at all processes."""
         return self._roster.state(self.find(reference)) is None
 
-    def plan_cancel(self, tasks: Sequence[str]) -> builtins.list[Task]:
+    def plan_cancel(self, tasks: Sequence[str | Task]) -> builtins.list[Task]:
         """Say which tasks cancelling some would stop; stops none.
 
         Returns:
@@ -246,10 +250,11 @@ class Tasks:
 
         Raises:
             NotFoundError: One of them is none; AmbiguousError: several are meant.
+            ConflictError: One of them cannot be stopped from here, as for ``cancel``.
         """
         return self._described(self._work.going([self.find(task) for task in tasks]))
 
-    def cancel(self, task: str) -> Task:
+    def cancel(self, task: str | Task) -> Task:
         """Stop a task for good: its process, its descendants wherever they went, and the tasks its subagents started.
 
         Everybody gets SIGTERM and some time to end (``[tasks] grace_s``), then is frozen and killed until nobody is

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from sessions import clock
 from sessions.errors import ConflictError, SessionsError, UnstoppableError
@@ -20,6 +20,7 @@ from sessions.rewind.edits import Recorder
 from sessions.rewind.log import CaptureLog
 from sessions.rewind.plan import StoppedTask
 from sessions.rewind.timeline import Timeline
+from sessions.subagents.attached import Attached
 from sessions.subagents.cancelling import Quarry, Stopped, stop
 from sessions.subagents.family import with_nested, working_in
 from sessions.subagents.processes import own_line
@@ -87,8 +88,16 @@ class Work:
     # -- stopping --------------------------------------------------------------------------------------------------
 
     def going(self, tasks: Sequence[TaskRecord]) -> list[TaskRecord]:
-        """Return what ``cancel`` would stop: what is still there of tasks, and of those their subagents started."""
-        return self._roster.to_stop(with_nested(tasks, self.timeline()))
+        """Return what ``cancel`` would stop: what is still there of tasks, and of those their subagents started.
+
+        Raises:
+            ConflictError: ``cancel`` would refuse it.
+        """
+        going = self._roster.to_stop(with_nested(tasks, self.timeline()))
+        self.refuse_on_loop_thread(going)
+        self._refuse_elsewhere(going)
+        self._refuse_inside(going)
+        return going
 
     def refuse_on_loop_thread(self, tasks: Iterable[TaskRecord]) -> None:
         """Refuse to wait for work that waits for the calling thread.
@@ -119,12 +128,10 @@ class Work:
             ConflictError: Called on the thread a task runs on, or it runs inside another process; nothing was stopped.
             UnstoppableError: Not all could be stopped; the others were.
             OSError: They were stopped, and it could not be recorded; the next opening does.
+            KeyboardInterrupt: Ctrl-C came; it says who was asked to end. What did not end by then runs on.
         """
         done = done if done is not None else []
         going = self.going(tasks)
-        self.refuse_on_loop_thread(going)
-        self._refuse_elsewhere(going)
-        self._refuse_inside(going)
         known = {task.id for task in with_nested(tasks, self.timeline())}
         if going:
             self._stop(going, done)
@@ -151,34 +158,55 @@ class Work:
         for task in marked:
             self._roster.folder(task.id).mark_cancelled()
         inside = {task.id: self._roster.attached[task.id] for task in going if task.how == "attach"}
-        for attached in inside.values():
+        troubles: dict[str, str] = {}
+        try:
+            stopped = self._stopped(going, inside, troubles)
+        except BaseException as error:
+            there = self._give_up(going, marked)
+            if isinstance(error, KeyboardInterrupt):
+                raise KeyboardInterrupt(_interrupted(going, there)) from error
+            raise
+        proven = [task for task in going if not stopped[task.id].survivors]
+        for task in marked:
+            if stopped[task.id].survivors:
+                self._roster.folder(task.id).unmark_cancelled()
+        done += [StoppedTask(task.id, task.label, stopped[task.id].proof) for task in proven]
+        self._conclude_cancelled(proven)
+        if left := [task for task in going if task not in proven]:
+            unstoppable = UnstoppableError(_survivors(left, stopped, troubles))
+            if done:
+                gone = ", ".join(each.label for each in done)
+                unstoppable.add(f"stopped: {gone}", cancelled=[each.to_json() for each in done])
+            raise unstoppable
+
+    def _stopped(
+        self, going: Sequence[TaskRecord], inside: Mapping[str, Attached], troubles: dict[str, str]
+    ) -> dict[str, Stopped]:
+        for name, attached in inside.items():
             self._stopping_on.add(threading.get_ident())
-            with contextlib.suppress(Exception):  # what the host's own function raises: whether it ended is asked below
+            try:
                 attached.cancel()
-            self._stopping_on.discard(threading.get_ident())
+            except Exception as error:  # noqa: BLE001 - the host's own function; whether the work ended is asked below
+                troubles[name] = f" (to cancel it raised {error!r})"
+            finally:
+                self._stopping_on.discard(threading.get_ident())
         quarries = [quarry for task in going if (quarry := self._roster.quarry(task)) is not None]
         stopped = stop(quarries, grace_s=self._grace_s)
         for name, attached in inside.items():
             ended = attached.wait(self._grace_s + _SETTLING_S)
             stopped[name] = Stopped(() if ended else (os.getpid(),), "")
-        proven = [task for task in going if not stopped[task.id].survivors]
-        left = {
-            f"{task.label!r} ({task.id})" + (", which runs inside this process" if task.id in inside else ""): (
-                () if task.id in inside else stopped[task.id].survivors
-            )
-            for task in going
-            if task not in proven
-        }
+        return stopped
+
+    def _give_up(self, going: Sequence[TaskRecord], marked: Sequence[TaskRecord]) -> list[TaskRecord]:
+        """Leave what is still there as if nothing had been asked, or the next opening would finish it; return it."""
+        there = self._roster.to_stop(going)
         for task in marked:
-            if stopped[task.id].survivors:  # else the next opening would finish what was given up
+            if task in there:
                 self._roster.folder(task.id).unmark_cancelled()
-        done += [StoppedTask(task.id, task.label, stopped[task.id].proof) for task in proven]
-        self._conclude_cancelled(proven)
-        if left:
-            error = UnstoppableError(left)
-            if done:
-                error.add(f"stopped: {', '.join(each.label for each in done)}", cancelled=[e.to_json() for e in done])
-            raise error
+        for task in going:
+            if task not in there:
+                self._settle(task, live=True)
+        return there
 
     def _conclude_cancelled(self, tasks: Sequence[TaskRecord]) -> None:
         """Record what cancelled tasks left, and that they are cancelled."""
@@ -276,3 +304,21 @@ class Work:
                 started = self._roster.folder(task.id).started()
                 where = f"process {started.main.pid}" if started is not None else "another process"
                 raise ConflictError(f"{task.label!r} ({task.id}) runs inside {where}, which alone can stop it")
+
+
+def _survivors(
+    left: Sequence[TaskRecord], stopped: Mapping[str, Stopped], troubles: Mapping[str, str]
+) -> dict[str, Sequence[int]]:
+    inside = {
+        f"{task.label!r} ({task.id}), which runs inside this process{troubles.get(task.id, '')}": ()
+        for task in left
+        if task.how == "attach"
+    }
+    return inside | {f"{task.label!r} ({task.id})": stopped[task.id].survivors for task in left if task.how != "attach"}
+
+
+def _interrupted(going: Sequence[TaskRecord], there: Sequence[TaskRecord]) -> str:
+    runs, ended = ([task.label for task in going if (task in there) is still] for still in (True, False))
+    said = [f"asked to end, but running on: {', '.join(runs)}"] if runs else []
+    said += [f"ended: {', '.join(ended)}"] if ended else []
+    return "; ".join(["interrupted", *said])

@@ -104,23 +104,38 @@ def _how_it_ended(session: Session, task: Task) -> str:
 
 
 def _cancel(session: Session, references: Sequence[str], *, dry_run: bool, yes: bool, as_json: bool) -> None:
-    going = {task.id: task for task in session.tasks.plan_cancel(references)}
     named = {task.id: task for task in map(session.tasks.get, references)}
+    going, refused = _planned(session, named)
     before = {**named, **going}
     if dry_run or (going and not yes):
         if not (dry_run and as_json):
             verb = "would stop" if dry_run else "stops"
-            output.lines((_announced(task, verb, task.id in going) for task in before.values()), error_stream=as_json)
+            said = (_announced(task, verb, task.id in going) for task in before.values() if task.id not in refused)
+            output.lines(said, error_stream=as_json)
         if not dry_run:
             output.ask("Stop it?" if len(going) == 1 else f"Stop these {len(going)} tasks?", error_stream=as_json)
+    if dry_run and refused:
+        raise _joined([*refused.values()], [])
     if not dry_run:
-        _stop(session, [task for task in named.values() if task.id in going])
+        _stop(session, [task for task in named.values() if task.id in going or task.id in refused])
     after = [session.tasks.get(task) for task in before]
     with output.after("what was to be stopped was stopped") if going and not dry_run else nullcontext():
         if as_json:
             output.structured([task.to_json() for task in after])
         elif not dry_run:
             output.lines(_became(before[task.id], task, task.id in going) for task in after)
+
+
+def _planned(session: Session, tasks: Iterable[str]) -> tuple[dict[str, Task], dict[str, ConflictError]]:
+    """Return what cancelling the tasks would stop, and which of them would be refused, and why."""
+    going: dict[str, Task] = {}
+    refused: dict[str, ConflictError] = {}
+    for name in tasks:
+        try:
+            going |= {task.id: task for task in session.tasks.plan_cancel([name])}
+        except ConflictError as error:
+            refused[name] = error
+    return going, refused
 
 
 def _announced(task: Task, verb: str, goes: bool) -> Line:  # noqa: FBT001 - a column of a table
@@ -158,10 +173,11 @@ def _stop(session: Session, tasks: Iterable[Task]) -> None:
                 stopped.append(render.task_name(task))
             except ConflictError as error:
                 failed.append(error)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
         if not stopped:
             raise
-        raise output.TooLateError(f"interrupted; stopped before: {', '.join(stopped)}") from None
+        said = str(error) or "interrupted"
+        raise output.TooLateError(f"{said}; stopped before: {', '.join(stopped)}") from None
     if failed:
         raise _joined(failed, stopped)
 

@@ -46,28 +46,54 @@ class Attached(Protocol):
 
 
 def attached_to(
-    task: asyncio.Task[object] | asyncio.Future[object] | None,
+    task: asyncio.Task[object] | asyncio.Future[object] | threading.Thread | None,
     cancel: Callable[[], object] | None,
     wait: Callable[[float], bool] | None,
 ) -> Attached:
     """Return the handle of work in this process.
 
     Args:
-        task: An asyncio task or future. Its exception counts as seen, so asyncio does not log it as never retrieved.
-        cancel: Asks other work to end.
-        wait: Waits for it at most that many seconds, and says whether it has ended: ``Event.wait``, for example. One
-            that raises says that it ended, and failed.
+        task: An asyncio task or future, whose exception counts as seen, so asyncio does not log it as never retrieved;
+            or a thread, with ``cancel``.
+        cancel: Asks a thread, or other work, to end.
+        wait: Waits for other work at most that many seconds, and says whether it has ended: ``Event.wait``, for
+            example. One that raises says that it ended, and failed. It is asked once here.
 
     Raises:
-        RequestError: Not exactly one of ``task`` and the pair ``cancel`` and ``wait`` was given.
+        RequestError: It is none of the three, or ``wait`` does not say whether the work has ended.
     """
-    if task is not None and not hasattr(task, "get_loop"):
-        raise RequestError(f"not an asyncio task: {task!r}"[:200])
-    if task is not None and cancel is None and wait is None:
+    if isinstance(task, threading.Thread) and cancel is not None and wait is None:
+        return _AttachedPair(cancel, _joining(task))
+    if task is not None and not (isinstance(task, threading.Thread) or hasattr(task, "get_loop")):
+        raise RequestError(f"not an asyncio task, and no thread: {task!r}; other work is given by cancel= and wait=")
+    if task is not None and not isinstance(task, threading.Thread) and cancel is None and wait is None:
         return _AttachedTask(task)
     if task is None and cancel is not None and wait is not None:
+        _check_wait(wait)
         return _AttachedPair(cancel, wait)
-    raise RequestError("attach either an asyncio task, or cancel and wait together")
+    raise RequestError("attach an asyncio task, or a thread and cancel=, or cancel= and wait= together")
+
+
+def _joining(thread: threading.Thread) -> Callable[[float], bool]:
+    def wait(timeout_s: float) -> bool:
+        if thread.ident is None:  # not started yet
+            time.sleep(min(timeout_s, _SLICE_S))
+            return False
+        thread.join(timeout_s)
+        return not thread.is_alive()
+
+    return wait
+
+
+def _check_wait(wait: Callable[[float], bool]) -> None:
+    try:
+        said: object = wait(0.0)
+    except TypeError as error:
+        raise RequestError(f"wait= cannot be called with a number of seconds: {error}") from error
+    except Exception:  # noqa: BLE001 - the work has failed already
+        return
+    if said is None:
+        raise RequestError("wait= returned None; it has to return whether the work has ended")
 
 
 class _AttachedTask:

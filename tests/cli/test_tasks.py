@@ -399,6 +399,9 @@ def test_work_inside_another_process_is_named_and_the_others_are_stopped(
     cli: Cli, work: Work, owner: tuple[subprocess.Popen[str], list[str]]
 ) -> None:
     child, (inside, task, pid) = owner
+    planned = cli("tasks", work.id, "--cancel", inside, "--cancel", task, "--dry-run")
+    assert (planned.exit_code, planned.out) == (5, f"would stop server ({task})  pid {pid}, 1 process\n")
+    assert f"'inside' ({inside}) runs inside process {child.pid}, which alone can stop it" in planned.err
     said = cli("tasks", work.id, "--cancel", inside, "--cancel", task, "--yes", "--json")
     assert said.exit_code == 5
     message = f"'inside' ({inside}) runs inside process {child.pid}, which alone can stop it; stopped: server ({task})"
@@ -437,8 +440,26 @@ def test_ctrl_c_while_stopping_says_what_was_stopped_before(work: Work) -> None:
     child = sessions("tasks", work.id, "--cancel", gone.id, "--cancel", stays.id, "--yes")
     until(lambda: (stays.log.parent / "cancel").exists() if stays.log else False)
     child.send_signal(signal.SIGINT)
-    assert done(child) == (130, b"", f"sessions: interrupted; stopped before: gone ({gone.id})\n".encode())
+    runs_on = "asked to end, but running on: stays"
+    assert done(child) == (130, b"", f"sessions: interrupted; {runs_on}; stopped before: gone ({gone.id})\n".encode())
     assert stays.pid is not None
+    assert alive(stays.pid)
+
+
+def test_ctrl_c_while_a_rewind_stops_tasks_leaves_them_for_good(cli: Cli, work: Work) -> None:
+    (work.root / "settings.toml").write_text("[tasks]\ngrace_s = 3600\n")
+    ends, stays = work.spawn(*SLEEPS, label="ends"), work.spawn(*STUBBORN, label="stays")
+    assert (stays.log, stays.pid, ends.pid) != (None, None, None)
+    until(stays.log.read_bytes)
+    work.session.close()
+    child = sessions("rewind", work.id, "--to", "1", "--yes")
+    until(lambda: not alive(ends.pid))
+    child.send_signal(signal.SIGINT)
+    said = b"sessions: interrupted; asked to end, but running on: stays; ended: ends\n"
+    assert done(child) == (130, b"", said)
+    (work.root / "settings.toml").write_text("[tasks]\ngrace_s = 0\n")
+    assert cli("title", work.id, "goes on").exit_code == 0
+    assert [each["state"] for each in cli("tasks", work.id, "--json").json] == ["cancelled", "running"]
     assert alive(stays.pid)
 
 

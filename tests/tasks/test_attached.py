@@ -8,7 +8,7 @@ from agent import contents
 from programs import until
 
 import sessions.work
-from sessions import ConflictError, NotFoundError, UnstoppableError, assistant_message
+from sessions import ConflictError, NotFoundError, RequestError, UnstoppableError, assistant_message
 
 
 def test_an_asyncio_task_is_cancelled_and_awaited_before_files_change(agent):
@@ -101,6 +101,38 @@ def test_work_that_does_not_end_stops_the_rewind(agent, monkeypatch):
     ended.set()
     agent.session.rewind(1)
     assert contents(agent.project) == {}
+
+
+def test_a_thread_is_joined(agent):
+    stop = threading.Event()
+    thread = threading.Thread(target=stop.wait, args=(60,))
+    with agent.session.begin_turn("first"):
+        task = agent.session.tasks.attach(thread, cancel=stop.set, label="thread")
+        assert agent.state(task) == "running"
+        thread.start()
+        assert agent.state(task) == "running"
+    assert [each.id for each in agent.session.rewind(1).cancelled] == [task.id]
+    assert not thread.is_alive()
+
+
+@pytest.mark.parametrize(
+    ("wait", "said"),
+    [(lambda _: None, "wait= returned None"), (lambda: True, "wait= cannot be called with a number of seconds")],
+)
+def test_a_wait_that_cannot_tell_is_refused_at_once(agent, wait, said):
+    with agent.session.begin_turn("first"), pytest.raises(RequestError, match=said):
+        agent.session.tasks.attach(cancel=print, wait=wait)
+    assert agent.session.tasks.list() == []
+
+
+def test_what_cancelling_raised_is_said(agent, monkeypatch):
+    monkeypatch.setattr(sessions.work, "_SETTLING_S", 0.1)
+    ended = threading.Event()
+    with agent.session.begin_turn("first"):
+        agent.session.tasks.attach(cancel=lambda: {}["key"], wait=ended.wait, label="broken")
+    with pytest.raises(UnstoppableError, match=r"inside this process \(to cancel it raised KeyError\('key'\)\)"):
+        agent.session.rewind(1)
+    ended.set()
 
 
 def test_of_several_subagents_in_one_turn_only_the_cancelled_one_is_over(agent):
