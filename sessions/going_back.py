@@ -20,12 +20,14 @@ from collections.abc import Callable, Iterator, Sequence
 from sessions.errors import SessionsError, UnstoppableError
 from sessions.hold import Hold
 from sessions.rewind.background import Background, Stopped
+from sessions.rewind.basis import planned_work
 from sessions.rewind.engine import Engine
+from sessions.rewind.offshoots import Forks
 from sessions.rewind.options import Options
 from sessions.rewind.plan import Going, OnConflicts, Plan, Report, StoppedTask
-from sessions.rewind.rewinder import Forks, Rewinder
+from sessions.rewind.rewinder import Rewinder
 from sessions.rewind.targets import Reference
-from sessions.rewind.undo import Undoer
+from sessions.rewind.undoer import Undoer
 from sessions.work import Work
 
 
@@ -63,39 +65,28 @@ class GoingBack:
 
     def rewind(self, to: Plan | Reference | None, options: Options) -> Report:
         """Carry out a rewind; see ``Session.rewind``."""
-        with self._hold.alone("rewind"):
-            with self._hold.ready("rewind"):
-                plan = self._rewinder.prepare(to, options)
-                if self._rewinder.planned_work(plan).is_empty:  # then nobody needs the session meanwhile
-                    return self._rewind(plan, Stopped())
-            stopped = self._stop(lambda: self._rewinder.work(plan))
-            with _saying(stopped.tasks), self._hold.ready("rewind"):
-                return self._rewind(plan, stopped)
-
-    def _rewind(self, plan: Plan, stopped: Stopped) -> Report:
-        report = self._rewinder.rewind(self._engine, plan, self._session, stopped=stopped, forks=self._forks)
-        self._after()
-        return report
+        return self._go("rewind", self._rewinder, lambda: self._rewinder.prepare(to, options))
 
     def reverse(
         self, kind: str, what: str | Plan | None, paths: Sequence[str] | None, on_conflict: OnConflicts
     ) -> Report:
         """Carry out an undo or a redo; see ``Session.undo_rewind``."""
-        with self._hold.alone(kind):
-            with self._hold.ready(kind):
-                if isinstance(what, Plan):
-                    plan = self._undoer.prepare(self._undoer.again(what), what)
-                else:
-                    reversal = self._undoer.find(kind, what, on_conflict=on_conflict, paths=paths)
-                    plan = self._undoer.prepare(reversal, None)
-                if self._undoer.planned_work(plan).is_empty:
-                    return self._reverse(plan, Stopped())
-            stopped = self._stop(lambda: self._undoer.work(plan))
-            with _saying(stopped.tasks), self._hold.ready(kind):
-                return self._reverse(plan, stopped)
+        return self._go(
+            kind, self._undoer, lambda: self._undoer.prepare(kind, what, on_conflict=on_conflict, paths=paths)
+        )
 
-    def _reverse(self, plan: Plan, stopped: Stopped) -> Report:
-        report = self._undoer.run(self._engine, plan, self._session, stopped=stopped, forks=self._forks)
+    def _go(self, what: str, doer: Rewinder | Undoer, prepare: Callable[[], Plan]) -> Report:
+        with self._hold.alone(what):
+            with self._hold.ready(what):
+                plan = prepare()
+                if planned_work(plan).is_empty:  # then nobody needs the session meanwhile
+                    return self._carry_out(doer, plan, Stopped())
+            stopped = self._stop(lambda: doer.work(plan))
+            with _saying(stopped.tasks), self._hold.ready(what):
+                return self._carry_out(doer, plan, stopped)
+
+    def _carry_out(self, doer: Rewinder | Undoer, plan: Plan, stopped: Stopped) -> Report:
+        report = doer.carry_out(self._engine, plan, self._session, stopped=stopped, forks=self._forks)
         self._after()
         return report
 

@@ -20,18 +20,22 @@ from sessions.rewind.child_edits import ChildRecorder
 from sessions.rewind.differ import Differ
 from sessions.rewind.edits import Recorder
 from sessions.rewind.engine import Engine
+from sessions.rewind.files_planning import FilesPlanner
 from sessions.rewind.foreign import ForeignHistory
 from sessions.rewind.journal import Journal
 from sessions.rewind.kept import Kept
 from sessions.rewind.log import CaptureLog
 from sessions.rewind.payloads import Payloads
-from sessions.rewind.planning import Planner
 from sessions.rewind.pruning import Pruner
+from sessions.rewind.returning import ReturningLines
+from sessions.rewind.rewind_planning import RewindPlanner
 from sessions.rewind.rewinder import Rewinder
-from sessions.rewind.undo import Undoer
+from sessions.rewind.undo_planning import UndoPlanner
+from sessions.rewind.undoer import Undoer
 from sessions.rewind.worktree import Worktree
 from sessions.settings import Settings
 from sessions.subagents.roster import Roster
+from sessions.transcript.now import TranscriptNow
 from sessions.transcript.writer import Writer
 
 _TASKS = "tasks"
@@ -55,7 +59,10 @@ class Parts:
     journal: Journal
     engine: Engine
     recorder: Recorder
+    transcript: TranscriptNow
+    rewind_planner: RewindPlanner
     rewinder: Rewinder
+    undo_planner: UndoPlanner
     undoer: Undoer
     differ: Differ
     pruner: Pruner
@@ -91,23 +98,35 @@ def assemble(place: Place, settings: Settings, *, read_only: bool, root: Capture
     writer = Writer(path, sidecar=sidecar, session_id=name, header=place.new_header)
     log, payloads, journal = CaptureLog(sidecar), Payloads(sidecar, root=place.root), Journal(sidecar)
     engine = Engine(journal, worktree, payloads, log, writer)
-    planner = Planner(worktree, payloads, Kept(log, journal, payloads), shown)
+    files_planner = FilesPlanner(worktree, payloads, Kept(log, journal, payloads), shown)
     foreign = ForeignHistory(place.root, worktree)
     source, scratch = _to_read_from(path, engine, journal) if read_only else (path, None)
     root_option = "" if place.root == paths.default_root() else f" --root {shlex.quote(str(place.root))}"
     captures = Captures(log, payloads, Roster(sidecar / _TASKS))
     if place.link is not None:
         captures = root or _captures_of(paths.sidecar(path.with_name(f"{place.link.root}.jsonl")), place)
-    rewinder = Rewinder(
+    transcript = TranscriptNow(source)
+    rewind_planner = RewindPlanner(
         name,
-        source,
+        transcript,
         worktree,
         log=log,
-        planner=planner,
+        files_planner=files_planner,
         foreign=foreign,
         looking=captures.roster,
-        root_option=root_option,
         shown=shown,
+    )
+    returning = ReturningLines(path, journal, payloads)
+    undo_planner = UndoPlanner(
+        name,
+        worktree,
+        log=log,
+        journal=journal,
+        files_planner=files_planner,
+        returning=returning,
+        looking=captures.roster,
+        shown=shown,
+        prompt_of=transcript.prompt_of,
     )
     return Parts(
         ownership=Ownership(sidecar),
@@ -122,31 +141,25 @@ def assemble(place: Place, settings: Settings, *, read_only: bool, root: Capture
         else ChildRecorder(
             captures.log, captures.payloads, worktree, limit_bytes=settings.max_file_bytes, child=place.session_id
         ),
-        rewinder=rewinder,
-        undoer=Undoer(
-            name,
-            path,
-            worktree,
-            log=log,
-            journal=journal,
-            payloads=payloads,
-            planner=planner,
-            looking=captures.roster,
-            shown=shown,
-            prompt_of=rewinder.prompt_of,
+        transcript=transcript,
+        rewind_planner=rewind_planner,
+        rewinder=Rewinder(
+            name, transcript, rewind_planner, log=log, foreign=foreign, root_option=root_option, shown=shown
         ),
+        undo_planner=undo_planner,
+        undoer=Undoer(path, undo_planner, returning, log, shown),
         differ=Differ(
             source,
             worktree,
             log=log,
             payloads=payloads,
             foreign=foreign,
-            outline=rewinder.outline,
+            outline=transcript.outline,
             shown=shown,
         ),
         pruner=Pruner(log, journal, settings.limits),
         parent=forks.Parent(name, place.root, path, place.workdir, place.touches, engine.copy_of_unfinished),
-        anchors=RootAnchors(path, log, foreign, rewinder.outline)
+        anchors=RootAnchors(path, log, foreign, transcript.outline)
         if place.link is None
         else ChildAnchors(path, place.session_id, place.link, captures.log),
         captures=captures,

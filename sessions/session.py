@@ -104,8 +104,9 @@ class Session:
         self._journal = parts.journal
         self._engine = parts.engine
         self._recorder = parts.recorder
-        self._rewinder = parts.rewinder
-        self._undoer = parts.undoer
+        self._transcript = parts.transcript
+        self._rewind_planner = parts.rewind_planner
+        self._undo_planner = parts.undo_planner
         self._differ = parts.differ
         self._pruner = parts.pruner
         self._source = parts.source
@@ -126,7 +127,7 @@ class Session:
             self.path,
             parts.captures.log,
             parts.captures.roster,
-            outline=lambda: parts.rewinder.outline(deep=False),
+            outline=lambda: parts.transcript.outline(deep=False),
             append=self.append,
         )
         self._offspring = Offspring(parts.parent, place, begin=begin, drop=drop)
@@ -159,7 +160,7 @@ class Session:
             anchors=parts.anchors,
             holding=self._starting,
             open_turn=self._open_turn,
-            prompt_of=parts.rewinder.prompt_of,
+            prompt_of=parts.transcript.prompt_of,
             parent=Parent(
                 os.fspath(place.root),
                 os.fspath(transcript_of_root(place.transcript, place.link)),
@@ -193,7 +194,7 @@ class Session:
     def checkpoints(self) -> list[Checkpoint]:
         """Return the turns one can go back to, oldest first."""
         with self.hold.guard:
-            outline = self._rewinder.outline(deep=True)
+            outline = self._transcript.outline(deep=True)
             timeline = self._log.read()
             return checkpoints(outline, timeline, self._payloads, identify=self._worktree.identify, shown=self._shown)
 
@@ -238,7 +239,7 @@ class Session:
     def _found(self) -> Iterator[Finding]:
         yield from [*self._notes, *self._writer.findings]
         if self.path.exists():
-            yield from self._rewinder.outline(deep=False).findings
+            yield from self._transcript.outline(deep=False).findings
         yield from damage(self._log.read())
         if self.read_only and self._journal.intent.exists():
             where = str(self._journal.intent)
@@ -288,7 +289,7 @@ class Session:
             if run_id is not None:
                 check_label(run_id, "a run's id")
             message = message_of(user_message(prompt) if isinstance(prompt, str) else prompt)
-            known = self._rewinder.outline(deep=False).prompts
+            known = self._transcript.outline(deep=False).prompts
             check_prompt(message, known)
             assert message.id is not None
             self.append(message)
@@ -414,7 +415,7 @@ class Session:
         options = _options(scope, history, on_conflict, on_running, paths, run)
         self._refuse_in_subagent()
         with self.hold.guard:
-            return self._rewinder.plan(to, options)
+            return self._rewind_planner.plan(to, options)
 
     def rewind(
         self,
@@ -492,7 +493,9 @@ class Session:
         with self.hold.guard:
             given = path_texts(paths) if paths is not None else None
             kind = "redo" if redo else "undo"
-            return self._undoer.plan(self._undoer.find(kind, rewind_id, on_conflict=on_conflict, paths=given))
+            return self._undo_planner.plan(
+                self._undo_planner.find(kind, rewind_id, on_conflict=on_conflict, paths=given)
+            )
 
     def rewinds(self, *, prompts: bool = False) -> list[RewindRecord]:
         """Return the undo stack, oldest first.
@@ -500,7 +503,7 @@ class Session:
         Args:
             prompts: With what the prompts gone back to say, where that is still known: a file is read for each rewind.
         """
-        return self._undoer.rewinds(prompts=prompts)
+        return self._undo_planner.rewinds(prompts=prompts)
 
     def _reverse(self, kind: str, what: str | Plan | None, paths: Paths | None, on_conflict: OnConflicts) -> Report:
         self._refuse_in_subagent()

@@ -9,7 +9,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from sessions.errors import ConflictError, RequestError, SessionsError
-from sessions.rewind.edits import OpenEdit, Recorder
+from sessions.rewind.capturing import OpenEdit
+from sessions.rewind.edits import Recorder
 from sessions.rewind.options import path_texts
 from sessions.rewind.plan import Mark
 from sessions.rewind.recorded import TurnRecord

@@ -8,51 +8,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple
 
 from sessions import clock
 from sessions.errors import ConflictError
 from sessions.ids import TASK_PREFIX
 from sessions.rewind.authors import AGENT
+from sessions.rewind.capturing import Capturing, OpenEdit, Record, is_newer
 from sessions.rewind.keeping import Keeper
 from sessions.rewind.log import CaptureLog
-from sessions.rewind.needs import is_within
 from sessions.rewind.net import net
 from sessions.rewind.payloads import Payloads
 from sessions.rewind.recorded import MarkRecord, Touch, TurnRecord
 from sessions.rewind.seam import Place
-from sessions.rewind.states import Absent, Directory, FileState, Image, Link, OverLimit, Unreadable
 from sessions.rewind.timeline import Timeline
 from sessions.rewind.worktree import Worktree
 from sessions.subagents.record import TaskRecord
-
-Record = dict[str, object]
-
-
-@dataclass(slots=True, eq=False)
-class OpenEdit:
-    """An edit between its begin and its end.
-
-    Attributes:
-        paths: Identities whose state before is kept, as an ordered set.
-        named: The paths the host named; what is below them at the end and was not there at the begin is new.
-        gaps: ``(kind, path as given)`` of what could not be captured.
-        overlaps: Paths another edit was open for at the same time.
-        repositories: The ``.git`` of named directories: one that is gone at the end was not captured.
-        done: Whether it was ended; one that outlives its turn is not yet.
-        as_of_ns: When it ended, as the system stamps files; None: now.
-    """
-
-    turn: TurnRecord
-    number: int
-    by: str
-    paths: dict[str, None] = field(default_factory=dict)
-    named: list[str] = field(default_factory=list)
-    gaps: list[tuple[str, str]] = field(default_factory=list)
-    overlaps: set[str] = field(default_factory=set)
-    repositories: list[str] = field(default_factory=list)
-    done: bool = False
-    as_of_ns: int | None = None
 
 
 class Recorder:
@@ -102,9 +73,10 @@ class Recorder:
         with self._log.locked() as timeline:
             self._refuse_late(timeline, turn)
             self._keeper.begin(timeline)
-            records: list[Record] = []
+            capturing = self._capturing(timeline, edit)
             for path in named:
-                self._name(timeline, turn, edit, path, records)
+                capturing.name(path)
+            records = capturing.records
             if any(record.get("payload") for record in records):
                 self._keeper.sync_names(turn)
             if records:
@@ -169,22 +141,27 @@ class Recorder:
             for turn in {edit.turn.turn: edit.turn for edit in edits}.values():
                 self._conclude(timeline, turn)
 
+    def _capturing(self, timeline: Timeline, edit: OpenEdit) -> Capturing:
+        return Capturing(timeline, edit, self._worktree, self._keeper)
+
     def _refuse_late(self, timeline: Timeline, turn: TurnRecord) -> None:
-        refuse_removed(timeline, turn)
+        """Refuse a late capture.
+
+        Raises:
+            ConflictError: A rewind took the turn away.
+        """
+        live = timeline.turns.get(turn.turn)
+        if live is None or live.message_id != turn.message_id:
+            raise ConflictError(f"the turn of {turn.message_id} was removed by a rewind", turn=turn.message_id)
 
     def _record_end(self, timeline: Timeline, edit: OpenEdit) -> None:
         self._keeper.begin(timeline)
-        records: list[Record] = []
-        for path in edit.named:
-            self._found_later(timeline, edit.turn, edit, path, records)
-        for path in edit.repositories:
-            if not os.path.lexists(path):
-                self._refuse(edit.turn, edit, "git", path, records)
-        if records:
-            self._log.append(records, sync=False)
-        after = [
-            self._after(timeline, edit.turn, path, edit) for path in edit.paths if not is_newer(path, edit.as_of_ns)
-        ]
+        capturing = self._capturing(timeline, edit)
+        capturing.find_new()
+        capturing.note_lost_repositories()
+        if capturing.records:
+            self._log.append(capturing.records, sync=False)
+        after = [capturing.after(path) for path in edit.paths if not is_newer(path, edit.as_of_ns)]
         if after:
             self._log.append(after, sync=False)
 
@@ -211,16 +188,17 @@ class Recorder:
             OSError: Not all could be kept; there is no mark.
         """
         with self._log.locked() as timeline:
-            refuse_removed(timeline, turn)
+            self._refuse_late(timeline, turn)
             self._keeper.begin(timeline)
             appeared: list[Record] = []
             for edit in self._edits_of(turn):
-                for path in edit.named:
-                    self._found_later(timeline, turn, edit, path, appeared)
+                capturing = self._capturing(timeline, edit)
+                capturing.find_new()
+                appeared += capturing.records
             if appeared:
                 self._log.append(appeared, sync=False)
             going_on = [touch for touch in timeline.touches_since_mark(turn.turn) if touch.after is None]
-            ends = [self._after(timeline, turn, touch.path, self._edit_of(turn, touch.path)) for touch in going_on]
+            ends = [self._capturing(timeline, self._edit_of(turn, touch.path)).after(touch.path) for touch in going_on]
             if ends:
                 self._log.append(ends, sync=False)
             self._keeper.sync_afters(timeline.touches_since_mark(turn.turn))
@@ -274,110 +252,11 @@ class Recorder:
             end = {"kind": "end", "turn": turn.turn} | net(touches, self._payloads).to_record()
             self._log.append([*settled, end])
 
-    # -- before ----------------------------------------------------------------------------------------------------
-
-    def _name(self, timeline: Timeline, turn: TurnRecord, edit: OpenEdit, path: str, records: list[Record]) -> None:
-        reason = self._worktree.why_not(path)
-        is_root = path in self._worktree.roots
-        if is_root:
-            reason = None
-        if reason is not None:
-            self._refuse(turn, edit, reason, path, records)
-            return
-        for parent in self._worktree.missing_parents(path):
-            self._capture(timeline, turn, edit, parent, records)
-        state = Directory(0) if is_root else self._capture(timeline, turn, edit, path, records)
-        edit.named.append(path)
-        match state:
-            case Directory():
-                self._name_all_below(timeline, turn, edit, path, records)
-            case Link():
-                target = os.path.realpath(path)
-                if target != path:
-                    self._name(timeline, turn, edit, target, records)
-            case _:
-                pass
-
-    def _name_all_below(
-        self, timeline: Timeline, turn: TurnRecord, edit: OpenEdit, directory: str, records: list[Record]
-    ) -> None:
-        closed: list[str] = []
-        for below in self._worktree.descend(directory, closed=closed):
-            reason = self._worktree.why_not(below)
-            if reason is None:
-                self._capture(timeline, turn, edit, below, records)
-            elif reason == "git":
-                edit.repositories.append(below)
-        for below in closed:
-            self._refuse(turn, edit, "unreadable", below, records)
-
-    def _capture(
-        self, timeline: Timeline, turn: TurnRecord, edit: OpenEdit, path: str, records: list[Record]
-    ) -> FileState | None:
-        if path in edit.paths:
-            return None
-        touch = timeline.touch_in(turn.turn, path)
-        if touch is not None and self._keeper.is_as_left(touch):  # else somebody changed it: a touch of its own
-            if (kind := _gap_of(touch.before.state)) is not None:
-                edit.gaps.append((kind, path))
-            if touch.after is None and touch.by != edit.by:  # another writer has it open right now
-                edit.overlaps.add(path)
-            edit.paths[path] = None
-            records.append({"kind": "again", "turn": turn.turn, "edit": edit.number, "path": path, "by": edit.by})
-            return self._worktree.examine(path, limit_bytes=0)[0]
-        if touch is None and (task := _making(timeline, turn, path)) is not None and task != edit.by:
-            place = {"turn": turn.turn, "edit": edit.number, "path": path}
-            records.append({"kind": "before", **place, "by": task, **Image(Absent()).to_record()})
-            records.append({"kind": "again", **place, "by": edit.by})
-            edit.paths[path] = None
-            edit.overlaps.add(path)
-            return self._worktree.examine(path, limit_bytes=0)[0]
-        image = self._keeper.before(turn, path)
-        if (kind := _gap_of(image.state)) is not None:
-            self._refuse(turn, edit, kind, path, records)
-        edit.paths[path] = None
-        records.append(
-            {"kind": "before", "turn": turn.turn, "edit": edit.number, "path": path, "by": edit.by, **image.to_record()}
-        )
-        return image.state
-
-    def _refuse(self, turn: TurnRecord, edit: OpenEdit, kind: str, path: str, records: list[Record]) -> None:
-        edit.gaps.append((kind, path))
-        records.append({"kind": "gap", "turn": turn.turn, "gap": kind, "paths": [path]})
-
     def _note_overlaps(self, edit: OpenEdit) -> None:
         for other in self._edits:
             shared = other.paths.keys() & edit.paths.keys()
             other.overlaps |= shared
             edit.overlaps |= shared
-
-    # -- after -----------------------------------------------------------------------------------------------------
-
-    def _found_later(
-        self, timeline: Timeline, turn: TurnRecord, edit: OpenEdit, named: str, records: list[Record]
-    ) -> None:
-        """Record what appeared below a named path, if that is a directory now: it was not there when the edit began."""
-        for path in self._worktree.descend(named):
-            if path in edit.paths or self._worktree.why_not(path) is not None or is_newer(path, edit.as_of_ns):
-                continue
-            edit.paths[path] = None
-            if timeline.touch_in(turn.turn, path) is None:
-                absent = Image(Absent()).to_record()
-                records.append(
-                    {"kind": "before", "turn": turn.turn, "edit": edit.number, "path": path, "by": edit.by, **absent}
-                )
-
-    def _after(self, timeline: Timeline, turn: TurnRecord, path: str, edit: OpenEdit) -> Record:
-        image, identity = self._keeper.after(timeline, turn, path)
-        return {
-            "kind": "after",
-            "turn": turn.turn,
-            "edit": edit.number,
-            "path": path,
-            **image.to_record(),
-            "identity": list(astuple(identity)) if identity else None,
-            "overlap": path in edit.overlaps and not isinstance(image.state, Directory),
-        }
 
     def _settled(self, touch: Touch) -> Record | None:
         """Return the end state once more, with what the system says of the file now that it has settled."""
@@ -394,49 +273,6 @@ class Recorder:
             "overlap": touch.overlap,
             "settled": True,
         }
-
-
-def _making(timeline: Timeline, turn: TurnRecord, path: str) -> str | None:
-    """Return the task that may have made a path: it lies in a directory captured around it, and was not there."""
-    for task in timeline.tasks.values():
-        if task.turn == turn.turn and task.ended is None and path not in task.edits and is_within(path, {*task.edits}):
-            return task.id
-    return None
-
-
-def _gap_of(state: FileState) -> str | None:
-    """Return why a state before an edit cannot be restored; None where it can."""
-    match state:
-        case OverLimit():
-            return "over_limit"
-        case Unreadable():
-            return "unreadable"
-        case _:
-            return None
-
-
-def is_newer(path: str, moment_ns: int | None) -> bool:
-    """Tell whether a path may have been changed after a moment; of a directory that is there, only its making."""
-    if moment_ns is None:
-        return False
-    try:
-        return os.lstat(path).st_ctime_ns > moment_ns
-    except OSError:
-        parent = os.path.dirname(path)
-        while not os.path.isdir(parent) and len(parent) > 1:
-            parent = os.path.dirname(parent)
-        return os.stat(parent).st_mtime_ns > moment_ns
-
-
-def refuse_removed(timeline: Timeline, turn: TurnRecord) -> None:
-    """Refuse a late capture.
-
-    Raises:
-        ConflictError: A rewind took the turn away.
-    """
-    live = timeline.turns.get(turn.turn)
-    if live is None or live.message_id != turn.message_id:
-        raise ConflictError(f"the turn of {turn.message_id} was removed by a rewind", turn=turn.message_id)
 
 
 def _goes_on(touch: Touch, end: Record) -> Record:

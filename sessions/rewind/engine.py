@@ -34,12 +34,12 @@ from types import FrameType
 
 from sessions.errors import IncompleteError, StaleError
 from sessions.rewind.applying import Applier
-from sessions.rewind.children import Children
 from sessions.rewind.journal import Journal, Record
 from sessions.rewind.judge import Change
 from sessions.rewind.log import CaptureLog
 from sessions.rewind.offshoots import Offshoots
 from sessions.rewind.payloads import Payloads
+from sessions.rewind.relocating import Children
 from sessions.rewind.splicing import Splice, Splicer
 from sessions.rewind.states import Content, Image, Payload, same
 from sessions.rewind.worktree import OutsideError, Worktree, read_content

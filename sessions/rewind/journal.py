@@ -28,9 +28,9 @@ from typing import cast
 from sessions import files
 from sessions.errors import IncompleteError
 from sessions.ids import is_safe
-from sessions.rewind.children import Move, move_from
 from sessions.rewind.judge import Change
 from sessions.rewind.offshoots import Offshoot, offshoot_from
+from sessions.rewind.relocating import Move, move_from
 from sessions.rewind.states import Content, Image, Payload, image_from, payload_from
 from sessions.transcript.codec import dumps, loads
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from sessions import files
 from sessions.errors import ConflictError
 from sessions.locks import FileLock, HeldError
+from sessions.rewind.folding import Folding
 from sessions.rewind.timeline import VERSION, Timeline
 from sessions.transcript.codec import dumps, loads
 
@@ -43,7 +44,7 @@ class CaptureLog:
         self._inode: int | None = None
         self._offset = 0
         self._behind = False
-        self._timeline = Timeline()
+        self._folding = Folding()
 
     def read(self) -> Timeline:
         """Return the timeline as of now, reading only what was appended since the last call."""
@@ -53,8 +54,8 @@ class CaptureLog:
                     self._catch_up(log.fileno())
                 self._behind = False
             except FileNotFoundError:
-                self._timeline, self._offset, self._inode = Timeline(), 0, None
-            return self._timeline
+                self._folding, self._offset, self._inode = Folding(), 0, None
+            return self._folding.timeline
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[Timeline]:
@@ -99,7 +100,7 @@ class CaptureLog:
         """
         if self._behind:
             self.read()
-        first = self._timeline.next_seq
+        first = self._folding.timeline.next_seq
         numbered = [{"v": VERSION, "seq": first + place, **record} for place, record in enumerate(records)]
         data = b"".join(dumps(record) + b"\n" for record in numbered)
         if self._has_fragment():
@@ -118,11 +119,11 @@ class CaptureLog:
     def _catch_up(self, fd: int) -> None:
         status = os.fstat(fd)
         if self._inode is not None and (status.st_ino != self._inode or status.st_size < self._offset):
-            self._timeline, self._offset = Timeline(), 0
+            self._folding, self._offset = Folding(), 0
         self._inode = status.st_ino
         data = os.pread(fd, status.st_size - self._offset, self._offset)
         complete = data.rfind(b"\n") + 1
-        self._timeline.extend(_parse(line) for line in data[:complete].split(b"\n") if line)
+        self._folding.extend(_parse(line) for line in data[:complete].split(b"\n") if line)
         self._offset += complete
 
 

@@ -9,12 +9,17 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from sessions import files, leftovers, paths
 from sessions.ids import is_safe
+from sessions.rewind.plan import Going
+from sessions.rewind.recorded import Step
 from sessions.rewind.seam import seam_of
+from sessions.rewind.targets import Target
 
 _STAGED = "transcript"
 
@@ -30,6 +35,19 @@ class Offshoot:
     def to_record(self) -> dict[str, object]:
         """Return plain data; ``offshoot_from(o.to_record()) == o``."""
         return {"id": self.id, "size": self.size, "seam": self.seam}
+
+
+class Forks(Protocol):
+    """What a rewind, its undo and its redo need of the forks of a session."""
+
+    def off(self, target: Target) -> AbstractContextManager[tuple[Going, Offshoot]]:
+        """Give a fork up to a place, for the transaction to publish; it is closed where that fails."""
+
+    def again(self, step: Step) -> AbstractContextManager[tuple[Going, Offshoot]]:
+        """Give the fork of a rewind once more, likewise."""
+
+    def remove(self, fork: Offshoot) -> str | None:
+        """Remove a fork in which nobody went on; say in a sentence that it went or why it stays; None: it was gone."""
 
 
 def offshoot_from(data: object) -> Offshoot | None:

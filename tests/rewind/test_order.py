@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sessions.rewind.folding import Folding
 from sessions.rewind.states import Absent, Content, Image
-from sessions.rewind.timeline import Timeline
 
 ORDERS = st.none() | st.tuples(*[st.integers(0, 6)] * 4)
 STEPS = st.one_of(
@@ -29,21 +29,21 @@ def record(seq, kind, number, order, path="f"):
 @given(st.lists(STEPS, max_size=14))
 def test_records_read_together_come_to_the_same_as_one_by_one(steps):
     records = [record(seq, *step) for seq, step in enumerate(steps)]
-    together, apart = Timeline(), Timeline()
+    together, apart = Folding(), Folding()
     together.extend(records)
     for each in records:
         apart.extend([each])
     assert together == apart
     for turn in range(1, 4):
-        of_turn = together.touches_of(turn)
-        assert together.last_touch(turn, "f") is (of_turn[-1] if of_turn else None)
+        of_turn = together.timeline.touches_of(turn)
+        assert together.timeline.last_touch(turn, "f") is (of_turn[-1] if of_turn else None)
 
 
 def test_touches_recorded_after_the_fact_are_put_in_order_once(monkeypatch):
-    indexed, index = [], Timeline._index
-    monkeypatch.setattr(Timeline, "_index", lambda self: indexed.append(len(self.touches)) or index(self))
-    timeline = Timeline()
+    indexed, index = [], Folding._index
+    monkeypatch.setattr(Folding, "_index", lambda self: indexed.append(len(self.timeline.touches)) or index(self))
+    folding = Folding()
     late = [record(seq, "before", 1, (0, 0, 0, 50 - seq), f"f{seq}") for seq in range(1, 50)]
-    timeline.extend([record(0, "turn", 1, None), *late])
-    assert [touch.path for touch in timeline.touches] == [f"f{seq}" for seq in range(49, 0, -1)]
+    folding.extend([record(0, "turn", 1, None), *late])
+    assert [touch.path for touch in folding.timeline.touches] == [f"f{seq}" for seq in range(49, 0, -1)]
     assert indexed == [49]

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessions import AmbiguousError, NotFoundError, RequestError
+from sessions.rewind.folding import Folding
 from sessions.rewind.journal import Cut, Record, record_from
 from sessions.rewind.judge import Change, judge
 from sessions.rewind.needs import Need, needs_after
@@ -169,12 +170,16 @@ def log(script: str) -> list[dict]:
     return records
 
 
+def folding_of(script: str) -> Folding:
+    folding = Folding()
+    folding.extend(log(script))
+    assert folding.timeline.damaged == 0
+    assert folding.timeline.missing == []
+    return folding
+
+
 def fold(script: str) -> Timeline:
-    timeline = Timeline()
-    timeline.extend(log(script))
-    assert timeline.damaged == 0
-    assert timeline.missing == []
-    return timeline
+    return folding_of(script).timeline
 
 
 def needs(script: str, seq: int) -> dict[str, tuple[str, str]]:
@@ -266,7 +271,7 @@ def test_the_stack_says_what_undo_and_redo_come_to_next(script, done, undone):
 @given(st.lists(st.sampled_from(log(f"{TWO} g1 R1@3 U1 Y1")), max_size=12), st.data())
 def test_a_log_in_any_disorder_is_read_without_an_error_and_in_any_number_of_pieces(records, data):
     cut = data.draw(st.integers(0, len(records)))
-    whole, pieces = Timeline(), Timeline()
+    whole, pieces = Folding(), Folding()
     whole.extend(records)
     pieces.extend(records[:cut])
     pieces.extend(records[cut:])
@@ -281,18 +286,19 @@ def test_a_log_in_any_disorder_is_read_without_an_error_and_in_any_number_of_pie
     )
 )
 def test_a_record_that_is_none_is_counted_and_skipped(record):
-    timeline = fold(ONE)
+    folding = folding_of(ONE)
+    timeline = folding.timeline
     touches = list(timeline.touches)
-    timeline.extend([record])
+    folding.extend([record])
     assert timeline.damaged == 1
     assert timeline.touches == touches
 
 
 def test_a_kind_of_record_from_the_future_is_skipped():
-    timeline = fold(ONE)
-    timeline.extend([{"v": 1, "seq": 3, "kind": "from the future", "x": 1}])
-    assert timeline.damaged == 0
-    assert timeline.next_seq == 4
+    folding = folding_of(ONE)
+    folding.extend([{"v": 1, "seq": 3, "kind": "from the future", "x": 1}])
+    assert folding.timeline.damaged == 0
+    assert folding.timeline.next_seq == 4
 
 
 # -- targets -----------------------------------------------------------------------------------------------------------

@@ -237,7 +237,7 @@ def test_an_error_after_the_tasks_were_stopped_says_which_are_gone(agent, monkey
     def fails(*_, **__):
         raise StaleError("something changed")
 
-    monkeypatch.setattr(rewinder, "rewind", fails)
+    monkeypatch.setattr(rewinder, "carry_out", fails)
     with pytest.raises(StaleError, match="something changed; plan again; stopped meanwhile: worker") as caught:
         agent.session.rewind(2)
     assert [each["id"] for each in caught.value.details["cancelled"]] == [task.id]

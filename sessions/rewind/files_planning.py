@@ -23,7 +23,7 @@ from sessions.rewind.worktree import OutsideError, Worktree
 _NEW_DIRECTORY_MODE = 0o755
 
 
-class Planner:
+class FilesPlanner:
     """Plans file changes.
 
     Args:

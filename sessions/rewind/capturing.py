@@ -1,0 +1,196 @@
+"""What an edit names, found on disk and kept: the records of it, before and after.
+
+Nothing is appended to the log here: whoever does it decides the moment and what must be durable then.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import astuple, dataclass, field
+
+from sessions.rewind.keeping import Keeper
+from sessions.rewind.needs import is_within
+from sessions.rewind.recorded import TurnRecord
+from sessions.rewind.states import Absent, Directory, FileState, Image, Link, OverLimit, Unreadable
+from sessions.rewind.timeline import Timeline
+from sessions.rewind.worktree import Worktree
+
+Record = dict[str, object]
+
+
+@dataclass(slots=True, eq=False)
+class OpenEdit:
+    """An edit between its begin and its end.
+
+    Attributes:
+        paths: Identities whose state before is kept, as an ordered set.
+        named: The paths the host named; what is below them at the end and was not there at the begin is new.
+        gaps: ``(kind, path as given)`` of what could not be captured.
+        overlaps: Paths another edit was open for at the same time.
+        repositories: The ``.git`` of named directories: one that is gone at the end was not captured.
+        done: Whether it was ended; one that outlives its turn is not yet.
+        as_of_ns: When it ended, as the system stamps files; None: now.
+    """
+
+    turn: TurnRecord
+    number: int
+    by: str
+    paths: dict[str, None] = field(default_factory=dict)
+    named: list[str] = field(default_factory=list)
+    gaps: list[tuple[str, str]] = field(default_factory=list)
+    overlaps: set[str] = field(default_factory=set)
+    repositories: list[str] = field(default_factory=list)
+    done: bool = False
+    as_of_ns: int | None = None
+
+
+class Capturing:
+    """Finds and keeps what one edit is about.
+
+    Args:
+        timeline: As of now; the log is locked.
+
+    Attributes:
+        records: What is to be appended, in order.
+    """
+
+    def __init__(self, timeline: Timeline, edit: OpenEdit, worktree: Worktree, keeper: Keeper) -> None:
+        self._timeline = timeline
+        self._edit = edit
+        self._worktree = worktree
+        self._keeper = keeper
+        self.records: list[Record] = []
+
+    def name(self, path: str) -> None:
+        """Keep what a path is that the host names, and what is needed to bring it back: parents, contents, targets.
+
+        Raises:
+            OSError: A snapshot cannot be stored.
+        """
+        reason = None if path in self._worktree.roots else self._worktree.why_not(path)
+        if reason is not None:
+            self._refuse(reason, path)
+            return
+        for parent in self._worktree.missing_parents(path):
+            self._capture(parent)
+        state = Directory(0) if path in self._worktree.roots else self._capture(path)
+        self._edit.named.append(path)
+        match state:
+            case Directory():
+                self._name_all_below(path)
+            case Link():
+                target = os.path.realpath(path)
+                if target != path:
+                    self.name(target)
+            case _:
+                pass
+
+    def find_new(self) -> None:
+        """Record what appeared below named paths that are directories now: it was not there when the edit began."""
+        edit = self._edit
+        for named in edit.named:
+            for path in self._worktree.descend(named):
+                if path in edit.paths or self._worktree.why_not(path) is not None or is_newer(path, edit.as_of_ns):
+                    continue
+                edit.paths[path] = None
+                if self._timeline.touch_in(edit.turn.turn, path) is None:
+                    self.records.append(self._before(path, Image(Absent())))
+
+    def note_lost_repositories(self) -> None:
+        """Record as gaps the ``.git`` of named directories that are gone."""
+        for path in self._edit.repositories:
+            if not os.path.lexists(path):
+                self._refuse("git", path)
+
+    def after(self, path: str) -> Record:
+        """Keep what the edit left of a path and return the record of it; its *before* is on the timeline already."""
+        edit = self._edit
+        image, identity = self._keeper.after(self._timeline, edit.turn, path)
+        return {
+            "kind": "after",
+            **self._place(path),
+            **image.to_record(),
+            "identity": list(astuple(identity)) if identity else None,
+            "overlap": path in edit.overlaps and not isinstance(image.state, Directory),
+        }
+
+    def _name_all_below(self, directory: str) -> None:
+        closed: list[str] = []
+        for below in self._worktree.descend(directory, closed=closed):
+            reason = self._worktree.why_not(below)
+            if reason is None:
+                self._capture(below)
+            elif reason == "git":
+                self._edit.repositories.append(below)
+        for below in closed:
+            self._refuse("unreadable", below)
+
+    def _capture(self, path: str) -> FileState | None:
+        edit, turn = self._edit, self._edit.turn
+        if path in edit.paths:
+            return None
+        touch = self._timeline.touch_in(turn.turn, path)
+        if touch is not None and self._keeper.is_as_left(touch):  # else somebody changed it: a touch of its own
+            if (kind := _gap_of(touch.before.state)) is not None:
+                edit.gaps.append((kind, path))
+            if touch.after is None and touch.by != edit.by:  # another writer has it open right now
+                edit.overlaps.add(path)
+            edit.paths[path] = None
+            self.records.append(self._again(path))
+            return self._worktree.examine(path, limit_bytes=0)[0]
+        if touch is None and (task := _making(self._timeline, turn, path)) is not None and task != edit.by:
+            self.records += [self._before(path, Image(Absent()), by=task), self._again(path)]
+            edit.paths[path] = None
+            edit.overlaps.add(path)
+            return self._worktree.examine(path, limit_bytes=0)[0]
+        image = self._keeper.before(turn, path)
+        if (kind := _gap_of(image.state)) is not None:
+            self._refuse(kind, path)
+        edit.paths[path] = None
+        self.records.append(self._before(path, image))
+        return image.state
+
+    def _before(self, path: str, image: Image, *, by: str | None = None) -> Record:
+        return {"kind": "before", **self._place(path), "by": by or self._edit.by, **image.to_record()}
+
+    def _again(self, path: str) -> Record:
+        return {"kind": "again", **self._place(path), "by": self._edit.by}
+
+    def _place(self, path: str) -> Record:
+        return {"turn": self._edit.turn.turn, "edit": self._edit.number, "path": path}
+
+    def _refuse(self, kind: str, path: str) -> None:
+        self._edit.gaps.append((kind, path))
+        self.records.append({"kind": "gap", "turn": self._edit.turn.turn, "gap": kind, "paths": [path]})
+
+
+def _making(timeline: Timeline, turn: TurnRecord, path: str) -> str | None:
+    """Return the task that may have made a path: it lies in a directory captured around it, and was not there."""
+    for task in timeline.tasks.values():
+        if task.turn == turn.turn and task.ended is None and path not in task.edits and is_within(path, {*task.edits}):
+            return task.id
+    return None
+
+
+def _gap_of(state: FileState) -> str | None:
+    """Return why a state before an edit cannot be restored; None where it can."""
+    match state:
+        case OverLimit():
+            return "over_limit"
+        case Unreadable():
+            return "unreadable"
+        case _:
+            return None
+
+
+def is_newer(path: str, moment_ns: int | None) -> bool:
+    """Tell whether a path may have been changed after a moment; of a directory that is there, only its making."""
+    if moment_ns is None:
+        return False
+    try:
+        return os.lstat(path).st_ctime_ns > moment_ns
+    except OSError:
+        parent = os.path.dirname(path)
+        while not os.path.isdir(parent) and len(parent) > 1:
+            parent = os.path.dirname(parent)
+        return os.stat(parent).st_mtime_ns > moment_ns

@@ -1,0 +1,322 @@
+"""Planning a rewind: what it would do to the conversation, the files and the background work. Changes nothing.
+
+A plan carries what it was made from, so that it can be made once more and compared before anything is changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from sessions.errors import DataError, NotFoundError, RequestError, StaleError
+from sessions.rewind import seam
+from sessions.rewind.authors import named, named_in_run
+from sessions.rewind.background import Background, Looking, Stopped, background, of_target
+from sessions.rewind.basis import Basis, refuse_other_files, refuse_other_tasks
+from sessions.rewind.files_plan import FilesPlan
+from sessions.rewind.files_planning import FilesPlanner
+from sessions.rewind.foreign import ForeignHistory
+from sessions.rewind.log import CaptureLog
+from sessions.rewind.needs import Need, Places, is_within, needs_after, needs_at_mark, needs_of_run, unmatched
+from sessions.rewind.options import Options, check
+from sessions.rewind.plan import FileVerdict, Gap, Plan
+from sessions.rewind.policy import Policies, objection, policies, running
+from sessions.rewind.recorded import Touch
+from sessions.rewind.targets import Reference, Target, resolve, which_runs, written
+from sessions.rewind.timeline import Timeline
+from sessions.rewind.worktree import Worktree
+from sessions.subagents.scope import unstopped
+from sessions.transcript import reader
+from sessions.transcript.now import TranscriptNow
+from sessions.transcript.outline import Prompt, Tail
+
+_UNCAPTURED = {
+    "outside": "it lies outside the directories of this session",
+    "git": "it lies inside a .git",
+    "store": "it lies inside the session store",
+}
+"""The gaps whose paths are left alone, and why; of other gaps nobody knows what they changed."""
+_UNTOUCHED = "the agent did not touch it since then"
+
+
+@dataclass(frozen=True, slots=True)
+class RewindBasis(Basis):
+    """What the plan of a rewind was made from.
+
+    Attributes:
+        transcript: Its inode and size.
+        tail: What leaves the transcript; None for a rewind of the code alone.
+        asked: Where to, as it was asked for.
+    """
+
+    transcript: tuple[int, int]
+    target: Target
+    tail: Tail | None
+    asked: Reference | None
+    options: Options
+
+
+def basis_of(plan: Plan) -> RewindBasis:
+    """Return what a plan was made from that a ``RewindPlanner`` made."""
+    assert isinstance(plan.basis, RewindBasis)
+    return plan.basis
+
+
+class RewindPlanner:
+    """Plans the rewinds of one session.
+
+    Args:
+        looking: Looks at background tasks.
+        shown: Spells an identity for people.
+    """
+
+    def __init__(
+        self,
+        session_id: str,
+        transcript: TranscriptNow,
+        worktree: Worktree,
+        *,
+        log: CaptureLog,
+        files_planner: FilesPlanner,
+        foreign: ForeignHistory,
+        looking: Looking,
+        shown: Callable[[str], str],
+    ) -> None:
+        self._session_id = session_id
+        self._transcript = transcript
+        self._path = transcript.path
+        self._worktree = worktree
+        self._log = log
+        self._files_planner = files_planner
+        self._foreign = foreign
+        self._looking = looking
+        self._shown = shown
+
+    def plan(self, to: Reference | None, options: Options) -> Plan:
+        """Say what a rewind would do.
+
+        Args:
+            to: Where to; None for all that ``options.run`` did.
+
+        Raises:
+            RequestError: There is no such checkpoint, mark or run, or the options contradict each other.
+            DataError: What is asked for cannot be done exactly, because records are damaged.
+        """
+        check(options)
+        timeline, outline = self._log.read(), self._transcript.outline(deep=False)
+        target = _target(to, options, outline.prompts, timeline)
+        wanted = policies(options.on_conflict, identify=self._worktree.identify, default="overwrite")
+        tail = None
+        if options.scope != "code":
+            target = self._placed(target)
+            tail = reader.survey_tail(self._path, target.cut or 0, header=outline.header)
+        leaves = options.scope != "code" and options.history == "rewrite"
+        going = background(timeline, of_target(target, options, timeline), self._looking, leaves=leaves)
+        transcript, files, gaps = (outline.inode, outline.size), FilesPlan(), tuple[Gap, ...]()
+        if options.scope != "conversation":
+            gaps = self._gaps(timeline, target, options)
+            stopping = going.edited_by_it(timeline)
+            files = self._files(timeline, target, options, gaps=gaps, wanted=wanted, stopping=stopping)
+        plan = Plan(
+            session_id=self._session_id,
+            to=target.id,
+            index=target.index,
+            scope=options.scope,
+            history=options.history,
+            on_conflict=wanted.default,
+            on_running=options.on_running,
+            prompt=self._prompt_back(target) if tail is not None else "",
+            removed_messages=tail.removed_messages if tail is not None else 0,
+            files=tuple(files.verdicts),
+            conflicts=tuple(files.conflicts),
+            gaps=(
+                *(replace(gap, paths=tuple(self._shown(path) for path in gap.paths)) for gap in gaps),
+                *(
+                    Gap("background_task", (), target.id, task)
+                    for task in (unstopped(tail, timeline.tasks) if tail else ())
+                ),
+                *_lost_records(timeline, target, options),
+            ),
+            tasks=going.to_be_stopped,
+            paths=options.paths,
+            mark=written(target.mark, timeline) if target.mark is not None else None,
+            run=options.run,
+            exceptions=tuple((self._shown(path), policy) for path, policy in wanted.by_path.items()),
+            basis=RewindBasis(files, going, timeline.next_seq, transcript, target, tail, to, options),
+        )
+        refused = running(going.tasks) if options.on_running == "refuse" else None
+        refused = refused or objection(files.refusing, files.unverified, since="the agent's last edit")
+        return replace(plan, refused=refused)
+
+    def again(self, given: Plan, *, stopped: Stopped | None = None) -> Plan:
+        """Plan the same once more, and compare.
+
+        Args:
+            stopped: What of the plan's work was stopped since; messages may have come meanwhile.
+
+        Raises:
+            RequestError: It is no plan of a rewind of this session.
+            StaleError: The plan no longer describes what is there.
+        """
+        if not isinstance(given.basis, RewindBasis):
+            raise RequestError("this plan was not made by plan_rewind")
+        if given.session_id != self._session_id:
+            raise RequestError(f"this plan is for session {given.session_id}")
+        outline = self._transcript.outline(deep=False)
+        inode, size = given.basis.transcript
+        if inode != outline.inode or (outline.size < size if stopped is not None else outline.size != size):
+            raise StaleError("the transcript changed since")
+        fresh = self.plan(given.basis.asked, given.basis.options)
+        if stopped is None:
+            refuse_other_tasks(given, fresh)
+        refuse_other_files(given.basis, basis_of(fresh), self._log.read(), self._shown, stopped=stopped or Stopped())
+        return fresh
+
+    def work(self, plan: Plan) -> Background:
+        """Return what of the background goes with a plan, as of now."""
+        basis, timeline = basis_of(plan), self._log.read()
+        goes = of_target(basis.target, basis.options, timeline)
+        return background(timeline, goes, self._looking, leaves=bool(basis.background.leaving))
+
+    def _placed(self, target: Target) -> Target:
+        if target.mark is None:
+            return target
+        cut = seam.find(self._path, target.mark.place)
+        if cut is None:
+            raise DataError(
+                "the lines in front of that mark are gone from the transcript, so its place is lost; nothing was"
+                " changed (scope 'code' still goes back to it)"
+            )
+        return replace(target, cut=cut)
+
+    def _prompt_back(self, target: Target) -> str:
+        """Return what returns to the input box; nothing for a mark, whose prompt stays."""
+        return "" if target.prompt is None or target.mark is not None else reader.read_prompt(self._path, target.prompt)
+
+    # -- files -----------------------------------------------------------------------------------------------------
+
+    def _files(
+        self,
+        timeline: Timeline,
+        target: Target,
+        options: Options,
+        *,
+        gaps: Sequence[Gap],
+        wanted: Policies,
+        stopping: Container[str],
+    ) -> FilesPlan:
+        needs = [
+            replace(need, stopping=True) if need.path in stopping else need
+            for need in self._needs(timeline, target, options)
+        ]
+        needs = self._contested_by_work_that_stays(needs, timeline, target, options)
+        if needs and (why := self._worktree.missing(need.path for need in needs)) is not None:
+            raise RequestError(f"{why}; nothing was changed (scope 'conversation' goes back without files)")
+        uncaptured = {path: gap.kind for gap in gaps if gap.kind in _UNCAPTURED for path in gap.paths}
+        for need in needs:
+            uncaptured.pop(need.path, None)
+        wanted.refuse_unknown([*(need.path for need in needs), *uncaptured], self._shown)
+        untouched: list[str] = []
+        if options.paths is not None:
+            chosen = {self._worktree.identify(path): None for path in options.paths}
+            untouched = unmatched([*(need.path for need in needs), *uncaptured], list(chosen), self._shown)
+            needs = [need for need in needs if is_within(need.path, chosen.keys())]
+            uncaptured = {path: kind for path, kind in uncaptured.items() if is_within(path, chosen.keys())}
+        files = self._files_planner.plan(needs, wanted)
+        files.verdicts += [
+            FileVerdict(self._shown(path), "skip", "outside", "agent", note=_UNCAPTURED[kind])
+            for path, kind in uncaptured.items()
+        ]
+        files.leave_out((self._shown(path) for path in untouched), _UNTOUCHED)
+        return files
+
+    def _contested_by_work_that_stays(
+        self, needs: list[Need], timeline: Timeline, target: Target, options: Options
+    ) -> list[Need]:
+        """Mark what a task that goes on running may be editing right now."""
+        goes = of_target(target, options, timeline)
+        staying = [
+            task
+            for task in timeline.tasks.values()
+            if task.edits and task.ended is None and not (goes is not None and goes((task.seq, 0, 0, 0), task.turn))
+        ]
+        if not (needs and staying):
+            return needs
+        running_now = self._looking.to_stop(staying)
+        return [
+            next(
+                (
+                    replace(need, contested=f"{task.id} ({task.label}) may be editing it")
+                    for task in running_now
+                    if is_within(need.path, set(task.edits))
+                ),
+                need,
+            )
+            for need in needs
+        ]
+
+    def _needs(self, timeline: Timeline, target: Target, options: Options) -> list[Need]:
+        touches: Sequence[Touch] = timeline.touches
+        if reader.has_snapshots(self._path, target.prompt.offset if target.prompt is not None else 0):
+            outline = self._transcript.outline(deep=True)
+            places = Places(outline.prompts, timeline)
+            others = self._foreign.touches(outline.snapshots, places, since=target.order)
+            touches = sorted([*touches, *(touch for _, touch in others)], key=lambda touch: touch.order)
+        if _is_unsure(timeline, target, options):
+            raise DataError(
+                "records of edits after that prompt are damaged, so its files cannot be brought back exactly; nothing"
+                " was changed (scope 'conversation' still goes back without files)"
+            )
+        if options.run is not None:
+            turns = _turns_of(options.run, timeline)
+            return needs_of_run(touches, turns, target.order, lambda touch: named_in_run(touch, timeline))
+        span = target.span(timeline)
+        if target.mark is not None:
+            return needs_at_mark(touches, target.mark, span, lambda touch: named(touch, timeline))
+        return needs_after(touches, span, lambda touch: named(touch, timeline))
+
+    def _gaps(self, timeline: Timeline, target: Target, options: Options) -> tuple[Gap, ...]:
+        of_run = _turns_of(options.run, timeline) if options.run is not None else None
+        span = target.span(timeline)
+        return tuple(
+            gap
+            for seq, turn, gap in timeline.gaps
+            if span.holds((seq, 0, 0, 0), turn) and (of_run is None or turn in of_run)
+        )
+
+
+def _is_unsure(timeline: Timeline, target: Target, options: Options) -> bool:
+    """Tell whether a record that is missing may concern what is asked for.
+
+    It may be the record of the target's turn itself, which then has no place of its own; and any turn may be of a run.
+    """
+    if not timeline.missing:
+        return False
+    placed = target.id in timeline.first_turns()
+    return options.run is not None or not placed or any(seq >= target.order[0] for seq in timeline.missing)
+
+
+def _lost_records(timeline: Timeline, target: Target, options: Options) -> Iterator[Gap]:
+    """Yield that work may have been started there that nobody knows of, so it is not stopped."""
+    if options.scope == "conversation" and _is_unsure(timeline, target, options):
+        yield Gap("lost_records", (), target.id)
+
+
+def _target(to: Reference | None, options: Options, prompts: Sequence[Prompt], timeline: Timeline) -> Target:
+    if options.run is None:
+        if to is None:
+            raise RequestError("nothing says where to go back to: give a checkpoint, a mark or a run")
+        target = resolve(to, prompts, timeline, options.scope)
+        if target.mark is not None and options.history == "hide":
+            raise RequestError("only whole turns can be hidden: go back to a mark with history 'rewrite' or 'fork'")
+        return target
+    turns = [turn for turn in timeline.turns.values() if turn.run_id == options.run]
+    if not turns or not options.run:
+        raise NotFoundError("run", options.run, hint=which_runs(timeline))
+    order = resolve(to, prompts, timeline, "code").order if to is not None else turns[0].order
+    index = next((place + 1 for place, prompt in enumerate(prompts) if prompt.id == turns[0].message_id), None)
+    return Target(turns[0].message_id, None, index, max(order, turns[0].order))
+
+
+def _turns_of(run: str, timeline: Timeline) -> frozenset[int]:
+    return frozenset(number for number, turn in timeline.turns.items() if turn.run_id == run)
