@@ -81,9 +81,14 @@ class Background:
         late = [*(task.id for task in tasks), *working_in(tasks, timeline)]
         return replace(self, authors=self.authors.union(late, stopped.children))
 
+    @property
+    def where(self) -> frozenset[str]:
+        """The files and directories that the tasks may change, as they were declared."""
+        return frozenset(path for task in self.tasks for path in task.edits)
+
     def edited_by_it(self, timeline: Timeline) -> frozenset[str]:
         """Return the paths that the tasks, and the subagents they may be, edited; and what lies where they edit."""
-        where = {path for task in self.tasks for path in task.edits}
+        where = self.where
         return frozenset(
             touch.path
             for touch in timeline.touches
@@ -106,6 +111,13 @@ def background(timeline: Timeline, goes: Goes | None, looking: Looking, *, leave
     children = tuple(child.id for child in timeline.children.values() if goes((child.seq, 0, 0, 0), child.turn))
     authors = frozenset([*(task.id for task in tasks), *working_in(tasks, timeline)])
     return Background(tuple(tasks), children, ended, children if leaves else (), authors)
+
+
+def staying(timeline: Timeline, goes: Goes | None, looking: Looking) -> list[TaskRecord]:
+    """Return the tasks that run on and may change files meanwhile."""
+    tasks = [task for task in timeline.tasks.values() if task.edits and task.ended is None]
+    stays = [task for task in tasks if goes is None or not goes((task.seq, 0, 0, 0), task.turn)]
+    return looking.to_stop(stays) if stays else []
 
 
 def of_target(target: Target, options: Options, timeline: Timeline) -> Goes | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from sessions.errors import StaleError
 from sessions.rewind.background import Background, Stopped
 from sessions.rewind.files_plan import FilesPlan
+from sessions.rewind.needs import is_within
 from sessions.rewind.plan import Plan
 from sessions.rewind.policy import refuse_changed_files
 from sessions.rewind.timeline import Timeline
@@ -46,7 +47,10 @@ def refuse_other_files(
     Raises:
         StaleError: There is such a file.
     """
-    stopping = given.background.with_stopped(stopped, timeline).edited_by_it(timeline)
+    background = given.background.with_stopped(stopped, timeline)
+    changes = (*given.files.changes, *fresh.files.changes)
+    appearing = {change.path for change in changes if is_within(change.path, background.where)}
+    stopping = background.edited_by_it(timeline) | appearing
     refuse_changed_files(given.files, fresh.files, shown, stopping=stopping)
 
 

@@ -19,12 +19,14 @@ class Change:
     Attributes:
         in_place: Device and inode of the file whose content is written over, so that its other names, or the place it
             is mounted from, go with it; None where it is replaced.
+        unsteady: Whether work that goes on may write it at any moment: what is there when it is staged is kept.
     """
 
     path: str
     before: Image
     after: Image
     in_place: tuple[int, int] | None = None
+    unsteady: bool = False
 
     def reversed(self) -> Change:
         """Return its undo."""
@@ -89,12 +91,12 @@ def _impossible(need: Need, shown: str, *, kept: bool) -> Judgement | None:
 
 
 def _change(need: Need, current: FileState, shown: str, on_conflict: OnConflict, *, named: bool) -> Judgement:
-    change = Change(need.path, Image(current), need.target)
+    change = Change(need.path, Image(current), need.target, unsteady=need.unsteady)
     action = _action(current, need.target.state)
-    if need.stopping:
-        return Judgement(FileVerdict(shown, action, None, need.by, note=_STOPPING), change)
     if need.contested:
         found = need.contested
+    elif need.stopping:
+        return Judgement(FileVerdict(shown, action, None, need.by, note=_STOPPING), change)
     elif need.left is None:
         unknown = "nobody recorded what the agent left"
         if named and on_conflict == "keep":

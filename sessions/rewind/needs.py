@@ -83,6 +83,7 @@ class Need:
             edited it since. Empty where neither is so.
         note: What else there is to know, in a phrase; may be empty.
         stopping: Whether background work edits it that is stopped first: what is there now is not the end of it.
+        unsteady: Whether background work that goes on may write it at any moment.
     """
 
     path: str
@@ -93,6 +94,7 @@ class Need:
     contested: str = ""
     note: str = ""
     stopping: bool = False
+    unsteady: bool = False
 
 
 _NEVER = math.inf

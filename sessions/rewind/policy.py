@@ -110,14 +110,24 @@ def incomplete(plan: Plan) -> str | None:
     return f"{said}; on conflict 'keep' or 'overwrite' the rest is put back all the same" if lost else None
 
 
-def refuse(why: str | None) -> None:
-    """Refuse what there is an objection against.
+def refuse(plan: Plan, *, left: Sequence[TaskRecord] = (), stopped: bool = False) -> None:
+    """Refuse a plan there is an objection against.
+
+    Args:
+        left: Tasks that are to be gone by now.
+        stopped: Whether tasks were stopped for it already.
 
     Raises:
         ConflictError: There is one.
     """
+    why = plan.refused or still_running(left)
     if why is not None:
-        raise ConflictError(f"{why}; nothing was changed")
+        error = ConflictError(
+            f"{why}; {'conversation and files are as they were' if stopped else 'nothing was changed'}"
+        )
+        if plan.on_running == "refuse" and plan.tasks:
+            error.details["running"] = [task.to_json() for task in plan.tasks]
+        raise error
 
 
 def _count(files: Sequence[str]) -> str:
@@ -135,7 +145,8 @@ def refuse_changed_files(
     """Refuse a plan whose verdict on a file no longer holds, or that would overwrite something else now.
 
     Args:
-        stopping: The files that background work edits which the plan stops: of these nothing is said.
+        stopping: The files that background work edits which the plan stops. Of these nothing is said, nor of those that
+            work which goes on may write at any moment.
 
     Raises:
         StaleError: The same plan made now says something else of a file.
@@ -144,7 +155,8 @@ def refuse_changed_files(
     after = {(file.path, file.action, file.reason) for file in fresh.verdicts}
     found = {(change.path, change.before.state) for change in given.changes}
     finds = {(change.path, change.before.state) for change in fresh.changes}
-    verdicts = {path for path, _, _ in before ^ after} - {shown(path) for path in stopping}
-    changed = sorted(verdicts or {shown(path) for path, _ in found ^ finds if path not in stopping})
+    quiet = {change.path for change in (*given.changes, *fresh.changes) if change.unsteady}.union(stopping)
+    verdicts = {path for path, _, _ in before ^ after} - {shown(path) for path in quiet}
+    changed = sorted(verdicts or {shown(path) for path, _ in found ^ finds if path not in quiet})
     if changed:
         raise StaleError(f"{changed[0]} changed since" + (f", and {len(changed) - 1} more" if len(changed) > 1 else ""))

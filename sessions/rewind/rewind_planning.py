@@ -5,13 +5,13 @@ A plan carries what it was made from, so that it can be made once more and compa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from sessions.errors import DataError, NotFoundError, RequestError, StaleError
 from sessions.rewind import seam
 from sessions.rewind.authors import named, named_in_run
-from sessions.rewind.background import Background, Looking, Stopped, background, of_target
+from sessions.rewind.background import Background, Looking, Stopped, background, of_target, staying
 from sessions.rewind.basis import Basis, refuse_other_files, refuse_other_tasks
 from sessions.rewind.files_plan import FilesPlan
 from sessions.rewind.files_planning import FilesPlanner
@@ -22,6 +22,7 @@ from sessions.rewind.options import Options, check
 from sessions.rewind.plan import FileVerdict, Gap, Plan
 from sessions.rewind.policy import Policies, objection, policies, running
 from sessions.rewind.recorded import Touch
+from sessions.rewind.states import Absent, Image
 from sessions.rewind.targets import Reference, Target, resolve, which_runs, written
 from sessions.rewind.timeline import Timeline
 from sessions.rewind.worktree import Worktree
@@ -115,8 +116,7 @@ class RewindPlanner:
         transcript, files, gaps = (outline.inode, outline.size), FilesPlan(), tuple[Gap, ...]()
         if options.scope != "conversation":
             gaps = self._gaps(timeline, target, options)
-            stopping = going.edited_by_it(timeline)
-            files = self._files(timeline, target, options, gaps=gaps, wanted=wanted, stopping=stopping)
+            files = self._files(timeline, target, options, gaps=gaps, wanted=wanted, going=going)
         plan = Plan(
             session_id=self._session_id,
             to=target.id,
@@ -203,12 +203,14 @@ class RewindPlanner:
         *,
         gaps: Sequence[Gap],
         wanted: Policies,
-        stopping: Container[str],
+        going: Background,
     ) -> FilesPlan:
+        stopping = going.edited_by_it(timeline)
         needs = [
             replace(need, stopping=True) if need.path in stopping else need
             for need in self._needs(timeline, target, options)
         ]
+        needs = self._with_what_appeared(needs, going, timeline)
         needs = self._contested_by_work_that_stays(needs, timeline, target, options)
         if needs and (why := self._worktree.missing(need.path for need in needs)) is not None:
             raise RequestError(f"{why}; nothing was changed (scope 'conversation' goes back without files)")
@@ -234,26 +236,29 @@ class RewindPlanner:
         self, needs: list[Need], timeline: Timeline, target: Target, options: Options
     ) -> list[Need]:
         """Mark what a task that goes on running may be editing right now."""
-        goes = of_target(target, options, timeline)
-        staying = [
-            task
-            for task in timeline.tasks.values()
-            if task.edits and task.ended is None and not (goes is not None and goes((task.seq, 0, 0, 0), task.turn))
-        ]
-        if not (needs and staying):
-            return needs
-        running_now = self._looking.to_stop(staying)
+        tasks = staying(timeline, of_target(target, options, timeline), self._looking) if needs else []
         return [
             next(
                 (
-                    replace(need, contested=f"{task.id} ({task.label}) may be editing it")
-                    for task in running_now
+                    replace(need, contested=f"{task.id} ({task.label}) may be editing it", unsteady=True)
+                    for task in tasks
                     if is_within(need.path, set(task.edits))
                 ),
                 need,
             )
             for need in needs
         ]
+
+    def _with_what_appeared(self, needs: list[Need], going: Background, timeline: Timeline) -> list[Need]:
+        """Add what appeared where work that goes may change files: it is on record once that has ended."""
+        known = {need.path for need in needs}
+        appeared: dict[str, Need] = {}
+        for task in going.tasks:
+            for path in (below for each in task.edits for below in self._worktree.descend(each)):
+                is_new = timeline.touch_in(task.turn, path) is None and path not in known
+                if is_new and self._worktree.why_not(path) is None:
+                    appeared.setdefault(path, Need(path, Image(Absent()), None, task.id, stopping=True))
+        return sorted([*needs, *appeared.values()], key=lambda need: need.path)
 
     def _needs(self, timeline: Timeline, target: Target, options: Options) -> list[Need]:
         touches: Sequence[Touch] = timeline.touches

@@ -22,7 +22,7 @@ from sessions.rewind.log import CaptureLog
 from sessions.rewind.offshoots import Forks
 from sessions.rewind.options import Options
 from sessions.rewind.plan import Going, Plan, Report, Scope
-from sessions.rewind.policy import refuse, still_running
+from sessions.rewind.policy import refuse
 from sessions.rewind.relocating import Children, Move
 from sessions.rewind.rewind_planning import RewindPlanner, basis_of
 from sessions.rewind.splicing import Splice
@@ -72,7 +72,7 @@ class Rewinder:
             ConflictError: It is refused as it stands.
         """
         plan = self._planner.again(to) if isinstance(to, Plan) else self._planner.plan(to, options)
-        refuse(plan.refused)
+        refuse(plan)
         going = planned_work(plan)
         with self._children.claimed((each for each in going.children if each not in going.authors), but_own=True):
             return plan
@@ -101,9 +101,8 @@ class Rewinder:
         with self._log.locked() as timeline, contextlib.ExitStack() as stack:
             if not basis_of(plan).is_of_now(timeline):
                 plan = self._planner.again(plan, stopped=stopped)
-                refuse(plan.refused)
             going = planned_work(plan)
-            refuse(still_running(going.tasks))
+            refuse(plan, left=going.tasks, stopped=bool(stopped.tasks))
             stack.enter_context(self._children.claimed(going.children))
             draft, splice = self._draft(plan)
             draft = replace(draft, stopped=tuple(task.label for task in stopped.tasks))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from sessions.errors import DataError, NothingToUndoError, RequestError, StaleError
-from sessions.rewind.background import Background, Looking, Stopped, background, of_new_turns, of_redo
+from sessions.rewind.background import Background, Goes, Looking, Stopped, background, of_new_turns, of_redo, staying
 from sessions.rewind.basis import Basis, refuse_other_files, refuse_other_tasks
 from sessions.rewind.files_plan import FilesPlan
 from sessions.rewind.files_planning import FilesPlanner
@@ -130,8 +130,8 @@ class UndoPlanner:
 
     def plan(self, reversal: Reversal) -> Plan:
         """Say what an undo or redo would do; changes nothing."""
-        files = self._files(reversal)
         came = self._returning.came_since(reversal)
+        files = self._files(reversal, came)
         going = self._background(reversal, came)
         of = self._with_prompt(described(reversal.step, self._log.read()), reversal.record)
         plan = Plan(
@@ -197,12 +197,14 @@ class UndoPlanner:
 
     def _background(self, reversal: Reversal, came: Came) -> Background:
         timeline, leaves = self._log.read(), reversal.record.cut is not None
+        leaves = leaves and (reversal.kind == "undo" or reversal.step.history == "rewrite")
+        return background(timeline, self._goes(reversal, came, timeline), self._looking, leaves=leaves)
+
+    def _goes(self, reversal: Reversal, came: Came, timeline: Timeline) -> Goes | None:
         if reversal.kind == "redo":
-            leaves = leaves and reversal.step.history == "rewrite"
-            return background(timeline, of_redo(reversal.step, timeline), self._looking, leaves=leaves)
+            return of_redo(reversal.step, timeline)
         removes = reversal.paths is None and reversal.on_conflict == "overwrite" and (came.messages or came.inside)
-        goes = of_new_turns(reversal.step, timeline) if removes else None
-        return background(timeline, goes, self._looking, leaves=leaves)
+        return of_new_turns(reversal.step, timeline) if removes else None
 
     def _record_of(self, step: Step) -> Record | None:
         try:
@@ -215,7 +217,7 @@ class UndoPlanner:
         returned = record.prompt if record is not None else ""
         return replace(rewind, prompt=returned or self._prompt_of(rewind.to) or "")
 
-    def _files(self, reversal: Reversal) -> FilesPlan:
+    def _files(self, reversal: Reversal, came: Came) -> FilesPlan:
         needs = [
             Need(change.path, change.before, Image(change.after.state), "rewind", change.in_place)
             for change in sorted(reversal.record.changes, key=lambda change: change.path)
@@ -227,6 +229,10 @@ class UndoPlanner:
             chosen = {self._worktree.identify(path): None for path in reversal.paths}
             untouched = unmatched([need.path for need in needs], list(chosen), self._shown)
             needs = [need for need in needs if is_within(need.path, chosen.keys())]
+        timeline = self._log.read()
+        runs_on = staying(timeline, self._goes(reversal, came, timeline), self._looking) if needs else []
+        written = {path for task in runs_on for path in task.edits}
+        needs = [replace(need, unsteady=is_within(need.path, written)) for need in needs]
         files = self._files_planner.plan(needs, reversal.policies)
         files.leave_out((self._shown(path) for path in untouched), f"the {reversal.kind} does not concern it")
         return files

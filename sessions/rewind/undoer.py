@@ -20,7 +20,7 @@ from sessions.rewind.journal import Record
 from sessions.rewind.log import CaptureLog
 from sessions.rewind.offshoots import Forks
 from sessions.rewind.plan import Going, OnConflicts, Plan, Report, Scope
-from sessions.rewind.policy import refuse, still_running
+from sessions.rewind.policy import refuse
 from sessions.rewind.relocating import Children, Move
 from sessions.rewind.returning import ReturningLines
 from sessions.rewind.reversal import Reversal
@@ -64,7 +64,7 @@ class Undoer:
             plan = self._planner.again(what)
         else:
             plan = self._planner.plan(self._planner.find(kind, what, on_conflict=on_conflict, paths=paths))
-        refuse(plan.refused)
+        refuse(plan)
         return plan
 
     def work(self, plan: Plan) -> Background:
@@ -87,10 +87,9 @@ class Undoer:
         with self._log.locked() as timeline, contextlib.ExitStack() as stack:
             if not basis_of(plan).is_of_now(timeline):
                 plan = self._planner.again(plan, stopped=stopped)
-                refuse(plan.refused)
             basis, going = basis_of(plan), planned_work(plan)
             reversal = basis.reversal
-            refuse(still_running(going.tasks))
+            refuse(plan, left=going.tasks, stopped=bool(stopped.tasks))
             stack.enter_context(self._children.claimed(going.children))
             if reversal.paths is not None and not plan.changes_files:
                 raise NothingToUndoError(reversal.kind, "those files are as they were before the rewind")

@@ -28,6 +28,22 @@ with child.begin_turn("hold"):
 """
 
 
+MAKER = """
+import os, time
+def write(path):
+    with open(path, "w") as file:
+        file.write("m")
+os.mkdir("build")
+for path in ("build/0", "build/1", "ready"):
+    write(path)
+while not os.path.exists("go"):
+    time.sleep(0.01)
+for path in ("build/late", "done"):
+    write(path)
+time.sleep(1000)
+"""
+
+
 def test_a_subagent_that_writes_every_10_ms_and_ignores_sigterm_writes_nothing_later_50_times(agent):
     agent.turn("first", {"written.txt": "old"})
     for _ in range(50):
@@ -100,8 +116,11 @@ def test_on_running_refuse_changes_nothing_and_lists_them(agent):
     agent.wait_for()
     before = agent.transcript
     assert agent.session.plan_rewind(1, on_running="refuse").refused is not None
-    with pytest.raises(ConflictError, match=rf"1 task is running: 'worker' \({task.id}\).*nothing was changed"):
+    with pytest.raises(
+        ConflictError, match=rf"1 task is running: 'worker' \({task.id}\).*nothing was changed"
+    ) as caught:
         agent.session.rewind(1, on_running="refuse")
+    assert [each["id"] for each in caught.value.details["running"]] == [task.id]
     assert (agent.transcript, alive(task.pid)) == (before, True)
 
 
@@ -182,6 +201,55 @@ def test_what_a_task_that_is_stopped_changes_meanwhile_makes_no_plan_stale_and_n
     agent.wait_for("late 2")
     report = agent.session.rewind(plan)
     assert (report.conflicts, agent.written) == ((), "old")
+
+
+def test_a_plan_names_what_a_task_that_will_be_stopped_made_so_far_and_more_of_it_makes_it_not_stale(agent):
+    agent.turn("first", {"mine": "1"})
+    agent.spawn("second", MAKER, edits=["build"])
+    until((agent.project / "ready").exists, "the program")
+    plan = agent.session.plan_rewind(2)
+    assert verdicts(plan) == dict.fromkeys(("build", "build/0", "build/1"), ("delete", None))
+    (agent.project / "go").touch()
+    until((agent.project / "done").exists, "the program")
+    report = agent.session.rewind(plan)
+    assert {file.path for file in report.files} == {"build", "build/0", "build/1", "build/late"}
+    assert not (agent.project / "build").exists()
+    agent.session.undo_rewind()
+    assert (agent.project / "build/late").read_text() == "m"
+
+
+def test_a_conflict_on_record_is_one_also_where_a_task_that_will_be_stopped_still_edits_it(agent):
+    agent.turn("first", {"f": "old"})
+    with agent.session.begin_turn("second"):
+        child = agent.session.subagent(label="helper")
+    task = agent.spawn("third", "import time; time.sleep(1000)", edits=["f"])
+    with child, child.begin_turn("work") as turn, turn.edit("f"):
+        (agent.project / "f").write_text("by the helper")
+    plan = agent.session.plan_rewind(3, on_conflict="refuse")
+    assert [conflict.path for conflict in plan.conflicts] == ["f"]
+    with pytest.raises(ConflictError, match=r"f \(.*nothing was changed"):
+        agent.session.rewind(3, on_conflict="refuse")
+    assert agent.state(task) == "running"
+    agent.session.rewind(3, on_conflict="keep")
+    assert (agent.project / "f").read_text() == "by the helper"
+
+
+def test_what_a_task_that_stays_writes_all_the_time_makes_no_plan_stale(agent):
+    agent.turn("first", {"written.txt": "old"})
+    task = agent.spawn("second", BLIND_WRITER, edits=["written.txt"])
+    agent.wait_for()
+    agent.turn("third", {"written.txt": "by the agent", "f": "1"})
+    for _ in range(5):
+        plan = agent.session.plan_rewind(3)
+        assert [conflict.path for conflict in plan.conflicts] == ["written.txt"]
+        assert not stays(lambda: agent.written)
+        agent.session.rewind(plan)
+        assert not (agent.project / "f").exists()
+        plan = agent.session.plan_undo(on_conflict="overwrite")
+        assert not stays(lambda: agent.written)
+        agent.session.undo_rewind(plan)
+        assert (agent.project / "f").exists()
+    assert agent.state(task) == "running"
 
 
 def test_a_change_of_somebody_else_is_a_conflict_also_behind_a_stopped_task(agent):
