@@ -9,14 +9,14 @@ from typing import Protocol
 from sessions.rewind.needs import is_within
 from sessions.rewind.options import Options
 from sessions.rewind.plan import StoppedTask
-from sessions.rewind.recorded import Order, Step
+from sessions.rewind.recorded import Started, Step
 from sessions.rewind.targets import Target
 from sessions.rewind.timeline import Timeline
 from sessions.subagents.family import working_in
 from sessions.subagents.record import TaskRecord
 
-Goes = Callable[[Order, int], bool]
-"""Tells whether what was started at a place, for a turn, goes."""
+Goes = Callable[[Started], bool]
+"""Tells whether a task, or the session of a subagent, goes."""
 
 
 class Looking(Protocol):
@@ -55,7 +55,7 @@ class Background:
         children: The ids of the subagents' sessions that end with it.
         ended: The other tasks that go: they end by themselves, and maybe nobody recorded it.
         leaving: Those whose transcripts leave too.
-        authors: Whose edits are not over before the tasks are stopped.
+        authors: Whose edits are not over before the tasks are stopped, or not on record yet.
     """
 
     tasks: tuple[TaskRecord, ...] = ()
@@ -84,7 +84,7 @@ class Background:
     @property
     def where(self) -> frozenset[str]:
         """The files and directories that the tasks may change, as they were declared."""
-        return frozenset(path for task in self.tasks for path in task.edits)
+        return frozenset(path for task in (*self.tasks, *self.ended) if task.ended is None for path in task.edits)
 
     def edited_by_it(self, timeline: Timeline) -> frozenset[str]:
         """Return the paths that the tasks, and the subagents they may be, edited; and what lies where they edit."""
@@ -105,18 +105,19 @@ def background(timeline: Timeline, goes: Goes | None, looking: Looking, *, leave
     """
     if goes is None:
         return Background()
-    going = [task for task in timeline.tasks.values() if goes((task.seq, 0, 0, 0), task.turn)]
+    going = [task for task in timeline.tasks.values() if goes(task)]
     tasks = looking.to_stop(going)
     ended = tuple(task for task in going if task not in tasks)
-    children = tuple(child.id for child in timeline.children.values() if goes((child.seq, 0, 0, 0), child.turn))
-    authors = frozenset([*(task.id for task in tasks), *working_in(tasks, timeline)])
+    children = tuple(child.id for child in timeline.children.values() if goes(child))
+    unsettled = [*tasks, *(task for task in ended if task.ended is None)]
+    authors = frozenset([*(task.id for task in unsettled), *working_in(unsettled, timeline)])
     return Background(tuple(tasks), children, ended, children if leaves else (), authors)
 
 
 def staying(timeline: Timeline, goes: Goes | None, looking: Looking) -> list[TaskRecord]:
     """Return the tasks that run on and may change files meanwhile."""
     tasks = [task for task in timeline.tasks.values() if task.edits and task.ended is None]
-    stays = [task for task in tasks if goes is None or not goes((task.seq, 0, 0, 0), task.turn)]
+    stays = [task for task in tasks if goes is None or not goes(task)]
     return looking.to_stop(stays) if stays else []
 
 
@@ -129,15 +130,14 @@ def of_target(target: Target, options: Options, timeline: Timeline) -> Goes | No
         return None
     if options.run is not None:
         turns = {number for number, turn in timeline.turns.items() if turn.run_id == options.run}
-        return lambda order, turn: turn in turns and order >= target.order
-    span = target.span(timeline)
-    return span.holds
+        return lambda started: started.turn in turns and (started.seq, 0, 0, 0) >= target.order
+    return target.span(timeline).ends
 
 
 def of_new_turns(step: Step, timeline: Timeline) -> Goes:
     """Return what goes with the turns that came since a rewind, where its undo removes them."""
     new = {number for number, turn in timeline.turns.items() if turn.seq > step.seq}
-    return lambda _, turn: turn in new
+    return lambda started: started.turn in new
 
 
 def of_redo(step: Step, timeline: Timeline) -> Goes | None:
@@ -146,8 +146,8 @@ def of_redo(step: Step, timeline: Timeline) -> Goes | None:
         return None
     if step.run is not None:
         turns = {number for number, turn in timeline.turns.items() if turn.run_id == step.run}
-        return lambda order, turn: turn in turns and order[0] > step.seq
+        return lambda started: started.turn in turns and started.seq > step.seq
     mark = next((mark for mark in timeline.marks if mark.seq == step.mark), None)
     turn = timeline.turn_of(step.to)
     start = mark.order if mark is not None else turn.order if turn is not None else None
-    return timeline.span(start, within=mark.turn if mark is not None else None).holds if start is not None else None
+    return timeline.span(start, within=mark.turn if mark is not None else None).ends if start is not None else None

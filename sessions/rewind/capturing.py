@@ -96,6 +96,18 @@ class Capturing:
                 if self._timeline.touch_in(edit.turn.turn, path) is None:
                     self.records.append(self._before(path, Image(Absent())))
 
+    def go_on(self) -> None:
+        """Begin anew, behind it, what a mark ended: the edit goes on there. What a rewind took away is left out."""
+        edit, number = self._edit, self._edit.turn.turn
+        for path in list(edit.paths):
+            if self._timeline.touch_in(number, path) is not None or is_newer(path, edit.as_of_ns):
+                continue
+            last = self._timeline.last_touch(number, path)
+            if last is not None:
+                self.records.append(self._before(path, last.after or last.before))
+            elif not any(record["path"] == path for record in self.records):
+                del edit.paths[path]
+
     def note_lost_repositories(self) -> None:
         """Record as gaps the ``.git`` of named directories that are gone."""
         for path in self._edit.repositories:

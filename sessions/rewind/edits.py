@@ -158,6 +158,7 @@ class Recorder:
         self._keeper.begin(timeline)
         capturing = self._capturing(timeline, edit)
         capturing.find_new()
+        capturing.go_on()
         capturing.note_lost_repositories()
         if capturing.records:
             self._log.append(capturing.records, sync=False)

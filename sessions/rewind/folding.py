@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal, cast
 
 from sessions.rewind.plan import Gap, History, Scope, Status, TouchedFile
-from sessions.rewind.recorded import MarkRecord, Order, Step, Touch, TurnRecord, TurnSummary
+from sessions.rewind.recorded import MarkRecord, Order, Started, Step, Touch, TurnRecord, TurnSummary
 from sessions.rewind.states import image_from
 from sessions.rewind.timeline import VERSION, Stashed, Timeline
 from sessions.subagents.record import child_from, ended_from, task_from
@@ -248,13 +248,16 @@ class Folding:
         def goes(order: Order, turn: int | None) -> bool:
             return turn in turns or (order[0] < end and span.holds(order, turn))
 
+        def ends(each: Started) -> bool:
+            return each.turn in turns or (each.seq < end and span.ends(each))
+
         gone = Stashed(
-            [touch for touch in timeline.touches if goes(touch.order, touch.turn)],
+            [touch for touch in timeline.touches if goes(touch.order, touch.turn) and not span.is_of_workers(touch)],
             [gap for gap in timeline.gaps if goes((gap[0], 0, 0, 0), gap[1])],
             turns,
             [mark for mark in timeline.marks if mark.order != start and goes(mark.order, mark.turn)],
-            {name: each for name, each in timeline.tasks.items() if goes((each.seq, 0, 0, 0), each.turn)},
-            {name: each for name, each in timeline.children.items() if goes((each.seq, 0, 0, 0), each.turn)},
+            {name: each for name, each in timeline.tasks.items() if ends(each)},
+            {name: each for name, each in timeline.children.items() if ends(each)},
         )
         timeline.tasks = {name: each for name, each in timeline.tasks.items() if name not in gone.tasks}
         timeline.children = {name: each for name, each in timeline.children.items() if name not in gone.children}

@@ -118,11 +118,13 @@ def needs_after(touches: Iterable[Touch], span: Span, called: Called) -> list[Ne
         span: What goes.
         called: Names the authors of edits that stay.
     """
-    return _Needs(lambda touch: span.holds(touch.order, touch.turn), called, looks_count=True).of(touches)
+    return _Needs(span.takes, called, looks_count=True).of(touches)
 
 
 def needs_at_mark(touches: Iterable[Touch], mark: MarkRecord, span: Span, called: Called) -> list[Need]:
     """Return what is needed to go back to a mark: as ``needs_after``, and what its turn edited in front of it stays so.
+
+    What only tasks and subagents edited that the turn started before the mark goes on: it is theirs, as it is now.
 
     Args:
         touches: As for ``needs_after``.
@@ -132,14 +134,25 @@ def needs_at_mark(touches: Iterable[Touch], mark: MarkRecord, span: Span, called
     touches = list(touches)
     left: dict[str, Touch] = {}
     there: dict[str, Image] = {}
+    since: dict[str, str] = {}
     for touch in touches:
         if touch.order >= mark.order:
             there.setdefault(touch.path, touch.before)
-        looked_only = touch.after is not None and same(touch.before.state, touch.after.state)
-        if touch.turn == mark.turn and touch.order < mark.order and not looked_only:
+        if touch.after is not None and same(touch.before.state, touch.after.state):
+            continue
+        if touch.turn == mark.turn and touch.order < mark.order and not span.is_of_workers(touch):
             left[touch.path] = touch
+        elif touch.order >= mark.order and span.is_of_workers(touch):
+            since[touch.path] = f"edited since by {called(touch)}"
     needs = {
-        path: Need(path, there.get(path, touch.after), touch.after, _joined(_authors(touch)), touch.identity)
+        path: Need(
+            path,
+            there.get(path, touch.after),
+            touch.after,
+            _joined(_authors(touch)),
+            touch.identity,
+            contested=since.get(path, ""),
+        )
         for path, touch in left.items()
         if touch.after is not None
     }

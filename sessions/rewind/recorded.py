@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 from sessions.ids import CHILD_PREFIX, TASK_PREFIX
 from sessions.rewind.plan import History, Scope, TouchedFile
@@ -102,6 +102,22 @@ class MarkRecord:
         return (self.seq, 0, 0, 0)
 
 
+class Started(Protocol):
+    """A task, or the session of a subagent."""
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+
+    @property
+    def seq(self) -> int:
+        """Its place on the timeline."""
+
+    @property
+    def turn(self) -> int:
+        """The turn it belongs to."""
+
+
 @dataclass(frozen=True, slots=True)
 class Span:
     """What lies behind a place on the timeline and goes when one goes back there.
@@ -109,14 +125,29 @@ class Span:
     Attributes:
         start: The place.
         staying: The turns in front of it: what they, and the tasks they started, do later stays.
+        workers: The tasks and the subagents' sessions that the turn it lies inside of started in front of it, and those
+            that these started since: likewise.
     """
 
     start: Order
     staying: frozenset[int] = frozenset()
+    workers: frozenset[str] = frozenset()
 
     def holds(self, order: Order, turn: int | None) -> bool:
-        """Tell whether something recorded at ``order`` for ``turn`` goes."""
+        """Tell whether something recorded at ``order`` for ``turn`` goes, whoever did it."""
         return self.start <= order and turn not in self.staying
+
+    def takes(self, touch: Touch) -> bool:
+        """Tell whether an edit goes: not one that only work which stays had a part in."""
+        return self.holds(touch.order, touch.turn) and not self.is_of_workers(touch)
+
+    def is_of_workers(self, touch: Touch) -> bool:
+        """Tell whether all who edited it are ``workers``."""
+        return bool(touch.authors) and self.workers.issuperset(touch.authors)
+
+    def ends(self, started: Started) -> bool:
+        """Tell whether background work goes."""
+        return self.holds((started.seq, 0, 0, 0), started.turn) and started.id not in self.workers
 
 
 @dataclass(frozen=True, slots=True)

@@ -204,10 +204,11 @@ class Rewinder:
 
 
 def _edited_by_what_stays(timeline: Timeline, target: Target) -> set[str]:
-    """Return the paths that turns in front of a place edited behind it: their captures stay and go on from here."""
+    """Return the paths that what began in front of a place edited behind it: their captures stay and go on here."""
     span = target.span(timeline)
     return {
         touch.path
         for touch in timeline.touches
-        if touch.turn in span.staying and max(touch.order[0], touch.closed) > span.start[0]
+        if (touch.turn in span.staying or span.is_of_workers(touch))
+        and max(touch.order[0], touch.closed) > span.start[0]
     }

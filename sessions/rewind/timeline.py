@@ -110,7 +110,18 @@ class Timeline:
 
     def span(self, start: Order, *, within: int | None = None) -> Span:
         """Return what goes when one goes back to a place; ``within``: the turn it is inside of, for a mark."""
-        return Span(start, frozenset(turn.turn for turn in self.turns.values() if turn.order < start) - {within})
+        staying = frozenset(turn.turn for turn in self.turns.values() if turn.order < start) - {within}
+        return Span(start, staying, self._started_in(within, start) if within is not None else frozenset())
+
+    def _started_in(self, turn: int, end: Order) -> frozenset[str]:
+        """Return the tasks and subagents that a turn started in front of a place, and those that these started."""
+        found: set[str] = set()
+        started: list[TaskRecord | ChildRecord] = [*self.tasks.values(), *self.children.values()]
+        for each in sorted(started, key=lambda each: each.seq):
+            by = {each.session} if isinstance(each, TaskRecord) else {each.parent, each.task}
+            if each.turn == turn and (each.seq < end[0] or not found.isdisjoint(by)):
+                found.add(each.id)
+        return frozenset(found)
 
     def newest_done(self) -> Step | None:
         """Return the rewind an undo would take back; none where the bytes for it are removed."""
