@@ -13,11 +13,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from sessions import forks, leftovers
+from sessions import forks, leftovers, paths
 from sessions.compaction import Compaction, compact
 from sessions.errors import RequestError, SessionsError
 from sessions.going_back import GoingBack
 from sessions.hold import Hold
+from sessions.locks import is_held
 from sessions.notifying import Notices
 from sessions.offspring import Offspring
 from sessions.parts import Captures, assemble
@@ -139,6 +140,7 @@ class Session:
             grace_s=settings.grace_s,
             settled=notices.tell,
             holding=self.hold.writing,
+            is_left=self._is_left,
         )
         self._going_back = GoingBack(
             self.hold,
@@ -327,6 +329,11 @@ class Session:
             link = Link(self.root_id or self.id, self.id, message)
             log = self._captures.log
             return self._begin(begun(self._place, link, turn=turn.turn, label=label, task=None, log=log))
+
+    def _is_left(self, child: str) -> bool:
+        """Tell of a subagent's session below this one whether nobody works in it any more."""
+        child_lock = paths.sidecar(self.path.with_name(f"{child}.jsonl")) / "lock"
+        return self.root_id is None and child != self.id and not is_held(child_lock)
 
     def _open_turn(self) -> str | None:
         turn = self._turn
@@ -580,6 +587,9 @@ class Session:
                 self.hold.end()  # first: whoever opens it when the store has forgotten it finds no lock
                 self._on_close(self)
         self._work.close()
+        root = self._opened(self.path.with_name(f"{self.root_id}.jsonl")) if self.root_id is not None else None
+        if root is not None:
+            root._work.take_over(self.id)  # noqa: SLF001 - its own class
 
     def _dismiss(self, children: Sequence[str]) -> list[str]:
         """End sessions of subagents that are open in this process; return which were."""

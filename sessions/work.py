@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from sessions import clock
@@ -22,12 +23,17 @@ from sessions.rewind.plan import StoppedTask
 from sessions.rewind.timeline import Timeline
 from sessions.subagents.attached import Attached
 from sessions.subagents.cancelling import Quarry, Stopped, stop
-from sessions.subagents.family import with_nested, working_in
+from sessions.subagents.family import below, with_nested, working_in
+from sessions.subagents.identity import is_alive
 from sessions.subagents.processes import own_line
 from sessions.subagents.record import Ended, TaskRecord, ended_record
 from sessions.subagents.roster import Roster
 from sessions.subagents.watching import Watcher
 
+_STARTING_S = 5.0
+"""How long a supervisor may take to begin its task."""
+_LOOKS = 3
+"""How often a task that never began has to be found gone."""
 _SETTLING_S = 5.0
 """How much longer than a process work inside the host may take to end: it cannot be killed."""
 
@@ -44,6 +50,7 @@ class Work:
         settled: Called, with the session locked, when a task of this session ended by itself and before that is on
             record; not for a cancelled one. On the thread that found out.
         holding: Gives the session, locked for writing; raises where it is closed.
+        is_left: Tells of a subagent's session below this one whether nobody works in it any more.
     """
 
     def __init__(
@@ -56,6 +63,7 @@ class Work:
         grace_s: float,
         settled: Callable[[TaskRecord, Ended], None],
         holding: Callable[[], contextlib.AbstractContextManager[None]],
+        is_left: Callable[[str], bool],
     ) -> None:
         self._session_id = session_id
         self._log = log
@@ -64,6 +72,7 @@ class Work:
         self._grace_s = grace_s
         self._settled = settled
         self._holding = holding
+        self._is_left = is_left
         self._watcher = Watcher(self._changed)
         self._cancelling: set[str] = set()
         self._stopping_on: set[int] = set()
@@ -75,15 +84,16 @@ class Work:
         """Return the timeline of the root as of now."""
         return self._log.read()
 
-    def watch(self, task: TaskRecord) -> None:
-        """Find out when a task ends; from then on it is settled here."""
+    def watch(self, task: TaskRecord) -> bool:
+        """Find out when a task ends, which is then settled here; False where there is nobody to watch."""
         attached = self._roster.attached.get(task.id)
         if attached is not None:
             attached.when_done(lambda: self._watcher.tell(task.id))
-            return
+            return True
         started = self._roster.folder(task.id).started()
         if started is not None and task.how != "attach":
             self._watcher.watch(task.id, started)
+        return started is not None
 
     # -- stopping --------------------------------------------------------------------------------------------------
 
@@ -152,27 +162,31 @@ class Work:
         finally:
             with self._lock:
                 self._cancelling.difference_update(task.id for task in going)
+            stopped = {each.id for each in done}
+            for task in going:
+                if task.id not in stopped:  # nobody was told of its end meanwhile
+                    self._watcher.tell(task.id)
 
     def _stop_and_record(self, going: Sequence[TaskRecord], done: list[StoppedTask]) -> None:
         marked = [task for task in going if task.ended is None and task.how != "attach"]
-        for task in marked:
-            self._roster.folder(task.id).mark_cancelled()
-        inside = {task.id: self._roster.attached[task.id] for task in going if task.how == "attach"}
+        attached = self._roster.attached
+        inside = {task.id: attached[task.id] for task in going if task.how == "attach" and task.id in attached}
         troubles: dict[str, str] = {}
         try:
+            for task in marked:
+                self._roster.folder(task.id).mark_cancelled()
             stopped = self._stopped(going, inside, troubles)
         except BaseException as error:
-            there = self._give_up(going, marked)
+            there = self._give_up(going, inside)
             if isinstance(error, KeyboardInterrupt):
                 raise KeyboardInterrupt(_interrupted(going, there)) from error
             raise
         proven = [task for task in going if not stopped[task.id].survivors]
-        for task in marked:
-            if stopped[task.id].survivors:
-                self._roster.folder(task.id).unmark_cancelled()
+        left = [task for task in going if task not in proven]
+        self._take_back(left, inside)
         done += [StoppedTask(task.id, task.label, stopped[task.id].proof) for task in proven]
         self._conclude_cancelled(proven)
-        if left := [task for task in going if task not in proven]:
+        if left:
             unstoppable = UnstoppableError(_survivors(left, stopped, troubles))
             if done:
                 gone = ", ".join(each.label for each in done)
@@ -192,21 +206,31 @@ class Work:
                 self._stopping_on.discard(threading.get_ident())
         quarries = [quarry for task in going if (quarry := self._roster.quarry(task)) is not None]
         stopped = stop(quarries, grace_s=self._grace_s)
-        for name, attached in inside.items():
-            ended = attached.wait(self._grace_s + _SETTLING_S)
-            stopped[name] = Stopped(() if ended else (os.getpid(),), "")
+        deadline = time.monotonic() + self._grace_s + _SETTLING_S
+        late = [name for name, work in inside.items() if not work.wait(max(0.0, deadline - time.monotonic()))]
+        runs_on = {name for name in late if not inside[name].wait(0)}  # asked once more: others were waited for
+        stopped |= {name: Stopped((os.getpid(),) if name in runs_on else (), "") for name in inside}
+        for task in going:  # work inside processes that were stopped
+            started = self._roster.folder(task.id).started() if task.id not in stopped else None
+            if task.id not in stopped:
+                gone = started is None or not is_alive(started.main)
+                stopped[task.id] = Stopped(() if gone else (started.main.pid,) if started else (), "")
         return stopped
 
-    def _give_up(self, going: Sequence[TaskRecord], marked: Sequence[TaskRecord]) -> list[TaskRecord]:
+    def _give_up(self, going: Sequence[TaskRecord], inside: Mapping[str, Attached]) -> list[TaskRecord]:
         """Leave what is still there as if nothing had been asked, or the next opening would finish it; return it."""
         there = self._roster.to_stop(going)
-        for task in marked:
-            if task in there:
-                self._roster.folder(task.id).unmark_cancelled()
-        for task in going:
-            if task not in there:
-                self._settle(task, live=True)
+        self._take_back(there, inside)
         return there
+
+    def _take_back(self, tasks: Iterable[TaskRecord], inside: Mapping[str, Attached]) -> None:
+        """Make nothing of it that tasks were asked to end: when they do, they end by themselves."""
+        for task in tasks:
+            if task.id in inside:
+                inside[task.id].uncancel()
+            elif task.how != "attach":
+                with contextlib.suppress(OSError):  # then the next opening finishes it
+                    self._roster.folder(task.id).unmark_cancelled()
 
     def _conclude_cancelled(self, tasks: Sequence[TaskRecord]) -> None:
         """Record what cancelled tasks left, and that they are cancelled."""
@@ -223,6 +247,8 @@ class Work:
             ]
             if ends:
                 self._log.append(ends)
+            for task in tasks:
+                self._roster.forget(task.id)
 
     # -- settling --------------------------------------------------------------------------------------------------
 
@@ -231,18 +257,39 @@ class Work:
 
         The session is open for writing. Never fails: what cannot be settled now is settled at the next opening.
         """
-        if not self._roster.directory.is_dir():
-            return
-        own = [task for task in self.timeline().tasks.values() if task.ended is None and self._is_ours(task)]
+        if self._roster.directory.is_dir():
+            self._settle_all([task for task in self.timeline().tasks.values() if self._is_ours(task)])
+
+    def take_over(self, session: str) -> None:
+        """Go on with the tasks of a subagent's session that was closed, and of those below it; likewise."""
+        timeline = self.timeline()
+        closed = below(session, timeline)
+        self._settle_all([task for task in timeline.tasks.values() if task.session in closed and self._is_ours(task)])
+
+    def _settle_all(self, tasks: Iterable[TaskRecord]) -> None:
+        own = [task for task in tasks if task.ended is None and task.id not in self._cancelling]
         with contextlib.suppress(SessionsError, OSError):
             half = [task for task in own if task.how != "attach" and self._roster.folder(task.id).is_cancelled()]
             if half:
                 self._stop(self._roster.to_stop(half), [])
         for task in own:
-            if self._roster.state(task) is not None:
-                self._settle(task, live=False)
-            else:
-                self.watch(task)
+            for _ in range(2):  # its supervisor may take back its start right now
+                if not self._has_begun(task):
+                    self._settle(task, live=False)
+                elif not self.watch(task):
+                    continue
+                break
+
+    def _has_begun(self, task: TaskRecord) -> bool:
+        """Tell whether a task runs; where its host died when it was starting it, wait until it has begun or is gone."""
+        folder, deadline = self._roster.folder(task.id), time.monotonic() + _STARTING_S
+        gone = 0
+        while gone < _LOOKS:  # a process is not seen while it changes its program
+            if task.how != "spawn" or folder.started() is not None or time.monotonic() > deadline:
+                return self._roster.state(task) is None
+            gone = 0 if self._roster.state(task) is None else gone + 1
+            time.sleep(0.01)
+        return False
 
     def settle_gone(self, tasks: Iterable[TaskRecord]) -> list[str]:
         """Settle those of the tasks that ended and nobody settled yet, whoever started them; return their ids."""
@@ -252,7 +299,8 @@ class Work:
         return [task.id for task in gone]
 
     def _is_ours(self, task: TaskRecord) -> bool:
-        return task.session == self._session_id
+        """Tell whether this session settles a task: its own; the root also those of subagents that nobody works in."""
+        return task.session == self._session_id or self._is_left(task.session)
 
     def close(self) -> None:
         """Stop watching; the tasks go on."""
@@ -265,6 +313,8 @@ class Work:
             return
         if task.ended is None:
             self._settle(task, live=True)
+            for child in working_in([task], self.timeline()):
+                self.take_over(child)
         elif self._roster.is_all_gone(task):
             with contextlib.suppress(SessionsError, OSError):
                 self._recorder.end_work([task], as_of=self._as_of(task, live=True))
@@ -283,6 +333,7 @@ class Work:
             if ended.state != "cancelled" and self._is_ours(task):
                 self._settled(task, ended)
             self._log.append([ended_record(task.id, ended)])
+            self._roster.forget(task.id)
 
     def _as_of(self, task: TaskRecord, *, live: bool) -> dict[str, int]:
         """Return when a task ended, as the system stamps files; where nobody wrote it down, all is newer."""
@@ -298,10 +349,13 @@ class Work:
             if not own_line().isdisjoint(there.get(task.id, ())):
                 raise ConflictError(f"this process runs inside {task.label!r} ({task.id}) and would be stopped too")
 
-    def _refuse_elsewhere(self, tasks: Iterable[TaskRecord]) -> None:
-        for task in tasks:
-            if task.how == "attach" and task.id not in self._roster.attached:
-                started = self._roster.folder(task.id).started()
+    def _refuse_elsewhere(self, tasks: Sequence[TaskRecord]) -> None:
+        inside = [task for task in tasks if task.how == "attach" and task.id not in self._roster.attached]
+        with_others = [task for task in tasks if task.how != "attach"] if inside else []
+        ends = {process for each in self._roster.processes(with_others).values() for process in each}
+        for task in inside:
+            started = self._roster.folder(task.id).started()
+            if started is None or started.main not in ends:  # else it ends with the task that process belongs to
                 where = f"process {started.main.pid}" if started is not None else "another process"
                 raise ConflictError(f"{task.label!r} ({task.id}) runs inside {where}, which alone can stop it")
 

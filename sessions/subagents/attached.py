@@ -26,6 +26,9 @@ class Attached(Protocol):
     def cancel(self) -> None:
         """Ask it to end; returns at once. What the host's own ``cancel`` raises passes through."""
 
+    def uncancel(self) -> None:
+        """Make nothing of it that it was asked to end: it runs on, and how it ends is its own doing."""
+
     def wait(self, timeout_s: float) -> bool:
         """Wait until it has ended; return whether it has. On the loop's own thread that would wait for itself."""
 
@@ -92,8 +95,10 @@ def _check_wait(wait: Callable[[float], bool]) -> None:
         raise RequestError(f"wait= cannot be called with a number of seconds: {error}") from error
     except Exception:  # noqa: BLE001 - the work has failed already
         return
-    if said is None:
-        raise RequestError("wait= returned None; it has to return whether the work has ended")
+    if not isinstance(said, bool):
+        close: Callable[[], object] = getattr(said, "close", lambda: None)
+        close()  # of a coroutine nobody awaits
+        raise RequestError(f"wait= returned {type(said).__name__}; it has to return whether the work has ended")
 
 
 class _AttachedTask:
@@ -106,6 +111,9 @@ class _AttachedTask:
     def cancel(self) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._task.cancel)
+
+    def uncancel(self) -> None:
+        """An asyncio task says itself how it ended."""
 
     def wait(self, timeout_s: float) -> bool:
         deadline = time.monotonic() + timeout_s
@@ -162,6 +170,9 @@ class _AttachedPair:
         if not self.wait(0):
             self._outcome = "cancelled"
             self._cancel()
+
+    def uncancel(self) -> None:
+        self._outcome = "completed" if self._outcome == "cancelled" else self._outcome
 
     def wait(self, timeout_s: float) -> bool:
         try:

@@ -45,6 +45,12 @@ class Roster:
         with _inside_lock:
             _inside[task] = attached
 
+    def forget(self, task: str) -> None:
+        """Let go of what was kept of a task whose end is on record."""
+        with _inside_lock:
+            _inside.pop(task, None)
+            _statuses.pop(task, None)
+
     def ask(self, task: str, status: Callable[[], int | None]) -> None:
         """Ask for the exit code of an adopted process there when it ended."""
         with _inside_lock:
