@@ -7,6 +7,7 @@ import errno
 import os
 import shlex
 import signal
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import cached_property, lru_cache
@@ -16,6 +17,7 @@ from typing import Self
 from sessions.subagents.identity import ON_LINUX, Identity, Stat, boot_id, identity_of, is_alive, stat_of
 from sessions.subagents.tagging import TAGS, tags_of
 
+_COMMAND_LOOKS = 10
 _MARK = os.fsencode(TAGS) + b"="
 _NO_PIDFD = frozenset({errno.ENOSYS, errno.EPERM, errno.EINVAL})  # an old system, or a sandbox
 
@@ -214,13 +216,15 @@ def children_of(pid: int) -> list[int] | None:
 def command_of(pid: int) -> str:
     """Return the command line of a process as a shell would take it; its number where that is not known."""
     with contextlib.suppress(OSError):
-        if ON_LINUX:
-            with open(f"/proc/{pid}/cmdline", "rb") as said:
-                words = said.read().rstrip(b"\0").split(b"\0")
-        else:
-            words = [os.fsencode(word) for word in _command_by_psutil(pid)]
-        if any(words):
-            return shlex.join(os.fsdecode(word) for word in words)
+        for _ in range(_COMMAND_LOOKS):  # a process that changes its program right now has none
+            if ON_LINUX:
+                with open(f"/proc/{pid}/cmdline", "rb") as said:
+                    words = said.read().rstrip(b"\0").split(b"\0")
+            else:
+                words = [os.fsencode(word) for word in _command_by_psutil(pid)]
+            if any(words):
+                return shlex.join(os.fsdecode(word) for word in words)
+            time.sleep(0.002)
     return f"process {pid}"
 
 

@@ -171,9 +171,8 @@ class _Watch:
     def has_ended(self, ready: Collection[int]) -> bool:
         """Tell whether the awaited has ended, and was reaped if that is the supervisor's business."""
         if self.descriptor is None:
-            self.descriptor = open_process(self.awaited)
-            if self.descriptor is None:
-                return True
+            opened = open_process(self.awaited)
+            self.descriptor = -1 if opened is None else opened  # it has ended, but maybe was not reaped
             self.pause_ms = _ASK_MS if self.descriptor < 0 else 0
         if self.pause_ms == 0 and self.descriptor not in ready:
             return False
