@@ -29,7 +29,8 @@ and for short, guards the log.
 **Places on it.** A prompt is a place; a mark is one inside its turn, and ends the touches so far, so that what a path
 was there is on record. A run is a label on turns: taking it back means the state before its first touch of each path,
 and what others edited since is a conflict. A diff is the same log read forward: from the state before the first edit
-to the one recorded after the last (`sessions.rewind.changes`), never the working tree.
+to the one recorded after the last (`sessions.rewind.changes`), never the working tree, but for what is being edited
+right now (`sessions.rewind.ongoing`).
 
 **Background work.** A task is a real process under a supervisor of its own (`sessions.subagents.supervising`), a
 process the host owns, or work inside the host. That it was started, in which turn, and how it ended stands on the

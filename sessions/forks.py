@@ -33,10 +33,11 @@ from sessions.rewind.journal import Journal
 from sessions.rewind.log import CaptureLog
 from sessions.rewind.needs import Places
 from sessions.rewind.offshoots import Offshoot
-from sessions.rewind.recorded import MarkRecord, Order
+from sessions.rewind.recorded import MarkRecord, Order, Span
 from sessions.rewind.seam import SEAM_BYTES
-from sessions.rewind.targets import Reference, resolve
+from sessions.rewind.targets import Reference, Target, resolve
 from sessions.rewind.timeline import Timeline
+from sessions.rewind.told import notices_that_stay
 from sessions.transcript import codec, fork, lines, reader, scanning, titles
 from sessions.transcript.header import header_line
 from sessions.transcript.outline import Header
@@ -88,10 +89,13 @@ class End:
     Attributes:
         offset: The start of a visible line, the first that stays behind; None: all lines come along.
         order: The same place on the timeline; None: all of it comes along.
+        notices: Ids of messages that come along also where they lie behind it: they tell how tasks ended that were
+            started in front of it.
     """
 
     offset: int | None = None
     order: Order | None = None
+    notices: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +172,8 @@ def after(source: Source, at: Reference | None) -> End:
         return _at_mark(source, target.mark)
     if index == len(outline.prompts):
         return End()
-    return End(outline.prompts[index].offset, Places(outline.prompts, source.timeline).of_prompt(index))
+    order = Places(outline.prompts, source.timeline).of_prompt(index)
+    return _end(source, outline.prompts[index].offset, order, source.timeline.span(order))
 
 
 def before(source: Source, prompt: str, *, mark: int | None) -> End:
@@ -184,8 +189,12 @@ def before(source: Source, prompt: str, *, mark: int | None) -> End:
         if each.seq == mark:
             return _at_mark(source, each)
     outline = reader.scan(source.path, deep=False)
-    target = resolve(prompt, outline.prompts, source.timeline, "conversation")
-    return End(target.cut, target.order)
+    return at_target(source, resolve(prompt, outline.prompts, source.timeline, "conversation"))
+
+
+def at_target(source: Source, target: Target) -> End:
+    """Return the end of a fork in front of a prompt or behind a mark whose place in the transcript is known."""
+    return _end(source, target.cut, target.end, target.span(source.timeline))
 
 
 def design(source: Source, *, title: str | None = None, workdir: str | os.PathLike[str] | None = None) -> Design:
@@ -218,7 +227,7 @@ def design(source: Source, *, title: str | None = None, workdir: str | os.PathLi
 
 def count_messages(source: Source, end: End) -> int:
     """Return how many messages the history of a fork will have. Parses what is copied."""
-    return reader.count_messages(source.path, _bytes(source, end))
+    return reader.count_messages(source.path, _bytes(source, end)) + len(_notices(source, end))
 
 
 def build(source: Source, end: End, made: Design, writer: Writer) -> None:
@@ -269,7 +278,8 @@ def _prepare(source: Source, end: End, made: Design, sidecar: Path) -> Callable[
 
     _carry(source, end, made, sidecar, moved)
     title = titles.title_line(made.title, made.session_id) if made.title is not None else None
-    return lambda target: fork.write(source.descriptor, target, copied, header=header, title=title)
+    behind = b"".join(raw + b"\n" for raw in _notices(source, end))
+    return lambda target: fork.write(source.descriptor, target, copied, header=header, behind=behind, title=title)
 
 
 def _carry(
@@ -300,7 +310,18 @@ def _at_mark(source: Source, mark: MarkRecord) -> End:
     cut = seam.find(source.path, mark.place)
     if cut is None:
         raise DataError("the lines in front of that mark are gone from the transcript, so its place is lost")
-    return End(cut, (mark.seq, 1, 0, 0))
+    return _end(source, cut, (mark.seq, 1, 0, 0), source.timeline.span(mark.order, within=mark.turn))
+
+
+def _end(source: Source, offset: int | None, order: Order, goes: Span) -> End:
+    return End(offset, order, notices_that_stay(source.timeline, goes))
+
+
+def _notices(source: Source, end: End) -> list[bytes]:
+    """Return the lines from behind the end that come along."""
+    if end.offset is None or not end.notices:
+        return []
+    return fork.notices_behind(source.descriptor, end.offset, source.size, end.notices)
 
 
 def _bytes(source: Source, end: End) -> int:

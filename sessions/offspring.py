@@ -73,7 +73,7 @@ class Offspring(Generic[S]):
     @contextlib.contextmanager
     def off(self, target: Target) -> Iterator[tuple[S, Offshoot]]:
         """Give a fork up to a place, as the transaction of a rewind publishes it; it is closed where that fails."""
-        with self._staged(lambda _: forks.End(target.cut, target.end)) as staged:
+        with self._staged(lambda source: forks.at_target(source, target)) as staged:
             yield staged
 
     @contextlib.contextmanager

@@ -20,11 +20,13 @@ from sessions.rewind.child_edits import ChildRecorder
 from sessions.rewind.differ import Differ
 from sessions.rewind.edits import Recorder
 from sessions.rewind.engine import Engine
+from sessions.rewind.filediffs import Contents
 from sessions.rewind.files_planning import FilesPlanner
 from sessions.rewind.foreign import ForeignHistory
 from sessions.rewind.journal import Journal
 from sessions.rewind.kept import Kept
 from sessions.rewind.log import CaptureLog
+from sessions.rewind.ongoing import Ongoing
 from sessions.rewind.payloads import Payloads
 from sessions.rewind.pruning import Pruner
 from sessions.rewind.returning import ReturningLines
@@ -65,6 +67,8 @@ class Parts:
     undo_planner: UndoPlanner
     undoer: Undoer
     differ: Differ
+    ongoing: Ongoing
+    contents: Contents
     pruner: Pruner
     parent: forks.Parent
     anchors: Anchors
@@ -116,6 +120,7 @@ def assemble(place: Place, settings: Settings, *, read_only: bool, root: Capture
         looking=captures.roster,
         shown=shown,
     )
+    ongoing = Ongoing(worktree, captures.roster, limit_bytes=settings.max_file_bytes)
     returning = ReturningLines(path, journal, payloads)
     undo_planner = UndoPlanner(
         name,
@@ -154,9 +159,12 @@ def assemble(place: Place, settings: Settings, *, read_only: bool, root: Capture
             log=log,
             payloads=payloads,
             foreign=foreign,
+            ongoing=ongoing,
             outline=transcript.outline,
             shown=shown,
         ),
+        ongoing=ongoing,
+        contents=Contents(payloads, worktree),
         pruner=Pruner(log, journal, settings.limits),
         parent=forks.Parent(name, place.root, path, place.workdir, place.touches, engine.copy_of_unfinished),
         anchors=RootAnchors(path, log, foreign, transcript.outline)

@@ -30,7 +30,17 @@ from sessions.rewind.diff import Diff
 from sessions.rewind.differ import Selection
 from sessions.rewind.engine import Outcome
 from sessions.rewind.options import Options, Paths, path_texts
-from sessions.rewind.plan import Checkpoint, History, OnConflicts, OnRunning, Plan, Report, RewindRecord, Scope
+from sessions.rewind.plan import (
+    Checkpoint,
+    History,
+    OnConflicts,
+    OnRunning,
+    Plan,
+    Report,
+    RewindRecord,
+    Scope,
+    StoppedTask,
+)
 from sessions.rewind.pruning import Pruning
 from sessions.rewind.targets import Reference
 from sessions.settings import Settings
@@ -109,6 +119,8 @@ class Session:
         self._rewind_planner = parts.rewind_planner
         self._undo_planner = parts.undo_planner
         self._differ = parts.differ
+        self._ongoing = parts.ongoing
+        self._contents = parts.contents
         self._pruner = parts.pruner
         self._source = parts.source
         self._scratch = parts.scratch
@@ -198,7 +210,10 @@ class Session:
         with self.hold.guard:
             outline = self._transcript.outline(deep=True)
             timeline = self._log.read()
-            return checkpoints(outline, timeline, self._payloads, identify=self._worktree.identify, shown=self._shown)
+            now = self._ongoing.as_of_now(timeline.touches, timeline, is_open=self._is_open)
+            return checkpoints(
+                outline, timeline, now, self._contents, identify=self._worktree.identify, shown=self._shown
+            )
 
     def diff(
         self,
@@ -211,7 +226,8 @@ class Session:
         """Say what the agent did to files, net: from the state before its first edit to the one its last edit left.
 
         A file that ended as it began is not in it, nor is what somebody else did. The end is what was recorded, never
-        what the file is now, but in a turn that is open. Nothing is written; a read-only session can do it.
+        what the file is now, but in a turn that is open, and of what a task or a subagent is editing right now.
+        Nothing is written; a read-only session can do it.
 
         Args:
             turn: Only the edits of this prompt's turn: what ``plan_rewind`` takes, also the id of a removed prompt.
@@ -226,11 +242,11 @@ class Session:
             NotFoundError: There is no such prompt, or no such run (the message says which there are), or the agent
                 touched none of ``paths``.
         """
-        self._refuse_in_subagent()
+        self._refuse_in_subagent("has no diff of its own: session {} has it")
         with self.hold.guard:
             open_turn = self._turn.message_id if self._turn is not None else None
             chosen = path_texts(paths) if paths is not None else None
-            return self._differ.diff(Selection(turn, run, since, chosen), open_turn=open_turn)
+            return self._differ.diff(Selection(turn, run, since, chosen), open_turn=open_turn, is_open=self._is_open)
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -545,7 +561,7 @@ class Session:
             OSError: It could not be written. In every case of an error no fork is there. A crash leaves none, or a
                 whole one.
         """
-        self._refuse_in_subagent()
+        self._refuse_in_subagent("is not forked by itself: fork session {}")
         return self._offspring.fork(at, title=title, workdir=workdir)
 
     def plan_fork(
@@ -556,7 +572,7 @@ class Session:
         workdir: str | os.PathLike[str] | None = None,
     ) -> forks.ForkPlan:
         """Say what ``fork`` would make; makes nothing. Its arguments and errors are those of ``fork``."""
-        self._refuse_in_subagent()
+        self._refuse_in_subagent("is not forked by itself: fork session {}")
         return self._offspring.plan(at, title=title, workdir=workdir)
 
     # -- life ------------------------------------------------------------------------------------------------------
@@ -591,6 +607,9 @@ class Session:
         if root is not None:
             root._work.take_over(self.id)  # noqa: SLF001 - its own class
 
+    def _is_open(self, child: str) -> bool:
+        return self._opened(self.path.with_name(f"{child}.jsonl")) is not None
+
     def _dismiss(self, children: Sequence[str]) -> list[str]:
         """End sessions of subagents that are open in this process; return which were."""
         ended: list[str] = []
@@ -604,8 +623,11 @@ class Session:
         return ended
 
     @contextlib.contextmanager
-    def deleting(self) -> Iterator[None]:
+    def deleting(self, stopped: list[StoppedTask] | None = None) -> Iterator[None]:
         """Hold the session while the store removes its files; it is closed afterwards. Called by the store.
+
+        Args:
+            stopped: Gets the tasks that were stopped for it.
 
         Raises:
             BusyError: A turn is open.
@@ -615,7 +637,7 @@ class Session:
         with self.hold.alone(what):
             timeline = self._work.timeline()
             mine = below(self.id, timeline)
-            self._work.cancel([task for task in timeline.tasks.values() if task.session in mine])
+            self._work.cancel([task for task in timeline.tasks.values() if task.session in mine], done=stopped)
             self._dismiss([child for child in timeline.children if child in mine and child != self.id])
             with self.hold.ready(what):
                 try:
@@ -688,9 +710,9 @@ class Session:
                 self._notes.append(Finding("unfinished_rewind", f"rewind {outcome.record.rewind}", _recovered(outcome)))
         self._writer.sweep()
 
-    def _refuse_in_subagent(self) -> None:
+    def _refuse_in_subagent(self, so: str = "does not go back by itself: session {} does") -> None:
         if self.root_id is not None:
-            raise RequestError(f"a subagent's session does not go back by itself: session {self.root_id} does")
+            raise RequestError(f"a subagent's session {so.format(self.root_id)}")
 
     def _forget_turn(self, turn: Turn) -> None:
         with self.hold.guard:

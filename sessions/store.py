@@ -31,6 +31,7 @@ from sessions.transcript.outline import Finding, Header, Link
 from sessions.upkeep import Checked, Pruned
 
 if TYPE_CHECKING:
+    from sessions.rewind.plan import StoppedTask
     from sessions.session import Session
 
 ListScope = Literal["project", "all"]
@@ -272,10 +273,14 @@ class SessionStore:
 
     # -- keeping in order ------------------------------------------------------------------------------------------
 
-    def delete(self, reference: str) -> str:
+    def delete(self, reference: str, *, stopped: builtins.list[StoppedTask] | None = None) -> str:
         """Remove a session: transcript, snapshots and undo records. Return its id.
 
-        A crash meanwhile leaves the whole session, or leftovers that ``check`` removes and no list shows.
+        Its background tasks are stopped first, also where an error follows. A crash meanwhile leaves the whole session,
+        or leftovers that ``check`` removes and no list shows.
+
+        Args:
+            stopped: Gets the tasks that were stopped.
 
         Raises:
             AmbiguousError: Two projects have a session of that id; nothing was removed.
@@ -285,20 +290,23 @@ class SessionStore:
         twins = [path for path in self._transcripts() if _id_of(path) == reference]
         if len(twins) > 1:
             raise AmbiguousError("session", reference, [str(path) for path in twins])
-        return self._drop(self.find(reference), lambda: True)
+        return self._drop(self.find(reference), lambda: True, stopped)
 
-    def _drop(self, transcript: Path, still: Callable[[], bool]) -> str:
+    def _drop(
+        self, transcript: Path, still: Callable[[], bool], stopped: builtins.list[StoppedTask] | None = None
+    ) -> str:
         """Remove a session; see ``delete``.
 
         Args:
             still: Says, with the session's lock held, whether it is to go.
+            stopped: Gets the tasks that were stopped.
 
         Raises:
             ConflictError: It is not, and was not removed.
         """
         session = self._open_at(transcript, read_only=False)
         sidecar = paths.sidecar(transcript)
-        with session.deleting():
+        with session.deleting(stopped):
             if not still():
                 raise ConflictError("somebody went on in it")
             leftovers.mark(sidecar)

@@ -43,9 +43,10 @@ def play(example: str, directory: Path, **environment: str) -> str:
 
 
 def matches(said: str, real: str) -> bool:
-    """Tell whether ``real`` is what the README says; ``…`` stands for anything."""
-    pattern = ".*".join(re.escape(part) for part in said.rstrip("\n").split("…"))
-    return re.fullmatch(pattern, real.rstrip("\n"), flags=re.DOTALL) is not None
+    """Tell whether ``real`` is what the README says: ``…`` stands for anything in a line, alone for any lines."""
+    lines = ["[^\n]*".join(map(re.escape, line.split("…"))) for line in said.rstrip("\n").split("\n")]
+    pattern = "\n".join("(?s:.*)" if line == "[^\n]*" else line for line in lines)
+    return re.fullmatch(pattern, real.rstrip("\n")) is not None
 
 
 @pytest.fixture

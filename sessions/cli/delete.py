@@ -9,6 +9,7 @@ import click
 
 from sessions.cli import options, output, render
 from sessions.picker.text import one_line, visible_path
+from sessions.rewind.plan import StoppedTask
 
 if TYPE_CHECKING:
     from sessions.session import Session
@@ -33,11 +34,20 @@ def command(reference: str, *, dry_run: bool, yes: bool, as_json: bool) -> None:
             _announce(session, dry_run=dry_run, error_stream=as_json)
         if not (yes or dry_run):
             output.ask("Delete it for good?", error_stream=as_json)
+        stopped = _there(session) if dry_run else []
         if not dry_run:
-            store.delete(session_id)
+            store.delete(session_id, stopped=stopped)
     with output.after(f"session {session_id} was deleted") if not dry_run else nullcontext():
         if as_json:
-            output.structured({"session": session_id, "path": str(path), "deleted": not dry_run, "dry_run": dry_run})
+            output.structured(
+                {
+                    "session": session_id,
+                    "path": str(path),
+                    "deleted": not dry_run,
+                    "cancelled": [task.to_json() for task in stopped],
+                    "dry_run": dry_run,
+                }
+            )
         elif not dry_run:
             output.text("deleted")
 
@@ -50,8 +60,14 @@ def _announce(session: Session, *, dry_run: bool, error_stream: bool) -> None:
         [(("strong", said),), (("", f"  {visible_path(str(session.path))} with its snapshots and undo records"),)],
         error_stream=error_stream,
     )
-    there = [task for task in session.tasks.list() if task.state == "running" or task.processes]
     stops = "would stop" if dry_run else "stops"
     output.lines(
-        ((("warn", f"  {stops}"), ("", f" {render.task_name(task)}")) for task in there), error_stream=error_stream
+        ((("warn", f"  {stops}"), ("", f" {render.task_name(task)}")) for task in _there(session)),
+        error_stream=error_stream,
     )
+
+
+def _there(session: Session) -> list[StoppedTask]:
+    """Return the tasks that are stopped with a session."""
+    there = (task for task in session.tasks.list() if task.state == "running" or task.processes)
+    return [StoppedTask(task.id, task.label) for task in there]

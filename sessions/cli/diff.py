@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import click
 
 from sessions.cli import options, output, pager, patches
-from sessions.picker import verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,12 +49,12 @@ def command(
         diff = session.diff(turn=turn, run=run, since=since, paths=options.from_here(session, files))
         output.Findings().warn(session)
         if as_json:
-            output.warn_gaps(verdicts.distinct(diff.gaps), so=patches.UNSHOWN)
+            output.warn_gaps(diff.gaps, so=patches.UNSHOWN)
             output.array(file.to_json() for file in diff.files)
         elif sys.stdout.isatty():
             pager.page(lambda: _lines(diff, stat=stat), wanted=not no_pager)
         else:
-            output.warn_gaps(verdicts.distinct(diff.gaps), so=patches.UNSHOWN)
+            output.warn_gaps(diff.gaps, so=patches.UNSHOWN)
             _print(diff, stat=stat)
 
 

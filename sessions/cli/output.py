@@ -133,8 +133,8 @@ def warn_gaps(gaps: Iterable[Gap], *, so: str = "it stays as it is") -> None:
     """Print what was not captured, and what follows from that."""
     from sessions.picker import verdicts  # noqa: PLC0415 - most sessions have none
 
-    for gap in gaps:
-        warn(f"not captured, so {so}: {plain(verdicts.gap_line(gap)).strip()}")
+    for line in verdicts.gap_lines(gaps):
+        warn(f"not captured, so {so}: {plain(line).strip()}")
 
 
 def ask(question: str, *, error_stream: bool = False) -> None:

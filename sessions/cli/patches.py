@@ -42,7 +42,7 @@ def gap_lines(gaps: Sequence[Gap]) -> Iterator[Line]:
     """Yield what was not captured; nothing where all was."""
     if gaps:
         yield ("warn", "not captured"), ("", f", so {UNSHOWN}")
-        yield from map(verdicts.gap_line, verdicts.distinct(gaps))
+        yield from verdicts.gap_lines(gaps)
 
 
 def stat_lines(files: Iterable[FileDiff], columns: int) -> Iterator[Line]:

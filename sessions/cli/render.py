@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from sessions.listing import SessionInfo
-    from sessions.rewind.plan import Checkpoint
+    from sessions.rewind.plan import Checkpoint, StoppedTask
     from sessions.subagents.record import State
     from sessions.task import Task
     from sessions.upkeep import Checked
@@ -166,7 +166,7 @@ def task_state(task: Task) -> str:
     return f"failed (signal {-task.exit_code})" if task.exit_code < 0 else f"failed (exit {task.exit_code})"
 
 
-def task_name(task: Task) -> str:
+def task_name(task: Task | StoppedTask) -> str:
     """Return how a task is named in a sentence: its label and its id."""
     return f"{one_line(task.label, _NAME_CELLS)} ({visible(task.id, keep='')})"
 

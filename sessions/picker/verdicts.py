@@ -47,6 +47,7 @@ _PROMPT_RETURNS = "the prompt returns to the input box"
 _NOBODY_KNOWS = "nobody recorded what the agent left"
 _SINCE_BY = "edited since by "  # how a conflict begins that names an author
 _LABEL_CELLS = 40
+_LEAST_LABEL_CELLS = 12
 _WHOLE_PROOF = "group, parentage and tag"
 _WAITED_FOR = "it was waited for"
 
@@ -58,9 +59,15 @@ _GAPS = {
     "git": "edits inside .git",
     "store": "edits inside the session store",
     "lost_records": "edits whose records are damaged",
-    "task": "a background task whose edits were not captured",
+    "task": "what a background task changed",
     "background_task": "a background task nothing is known of, so it was not stopped",
 }
+_GAPS_OF_SEVERAL = {
+    "task": "what background tasks changed",
+    "background_task": "background tasks nothing is known of, so they were not stopped",
+}
+"""The kinds there may be many of, each of its own name: all on one line."""
+_MOST_NAMED = 3
 
 
 def counted_files(files: Sequence[FileVerdict]) -> Line:
@@ -105,9 +112,9 @@ def plan_lines(
     ]
     title = "files the agent touched" if plan.scope != "conversation" else ""
     return [
-        *_wrapped([*lines, *_tasks(plan.tasks, "stop" if plan.on_running == "cancel" else "is running")], cells),
+        *_wrapped([*lines, *_tasks(plan.tasks, "stop" if plan.on_running == "cancel" else "is running", cells)], cells),
         *_files(plan, tense, title, cells),
-        *_wrapped(_gaps(_unsaid(gaps_of(plan), plan.files)), cells),
+        *_wrapped([*_gaps(_unsaid(gaps_of(plan), plan.files)), *_notes(plan)], cells),
     ]
 
 
@@ -120,12 +127,12 @@ def report_lines(
     messages = f": {count(report.removed_messages, 'message')} {gone}" if report.removed_messages else ""
     head: list[Line] = [(("strong", f"{did}{messages}{_partly(report)}"),), *_counts(report.files)]
     return [
-        *_wrapped([*head, *_tasks(report.cancelled, "stopped")], cells),
+        *_wrapped([*head, *_tasks(report.cancelled, "stopped", cells)], cells),
         *_files(report, _Tense(_DONE, undo=did == "undone"), "files", cells),
         *_wrapped(
             [
                 *(_gaps(_unsaid(report.gaps, report.files)) if with_gaps else ()),
-                *((("", visible(note, keep="")),) for note in report.notes),
+                *_notes(report),
             ],
             cells,
         ),
@@ -142,13 +149,39 @@ def gaps_of(plan: Plan) -> list[Gap]:
 
 def distinct(gaps: Iterable[Gap]) -> list[Gap]:
     """Return ``gaps`` without those that read like an earlier one."""
-    return list({gap_line(gap): gap for gap in reversed(list(gaps))}.values())[::-1]
+    said: dict[str, Gap] = {}
+    for gap in gaps:
+        said.setdefault(_gap(gap), gap)
+    return list(said.values())
 
 
-def gap_line(gap: Gap) -> Line:
-    """Return what was not captured, indented by two."""
-    named = ", ".join(filter(None, (visible(gap.what, keep=""), *map(visible_path, gap.paths))))
-    return (("", f"  {_GAPS.get(gap.kind) or visible(gap.kind, keep='')}" + (f": {named}" if named else "")),)
+def gap_lines(gaps: Iterable[Gap]) -> list[Line]:
+    """Return what was not captured, indented by two, each once; background tasks are told of on one line for all."""
+    said: dict[str, list[Gap]] = {}
+    for gap in distinct(gaps):
+        said.setdefault(gap.kind if gap.kind in _GAPS_OF_SEVERAL else _gap(gap), []).append(gap)
+    texts = [_gap(alike[0]) if len(alike) == 1 else _gaps_of_tasks(alike) for alike in said.values()]
+    return [(("", f"  {text}"),) for text in texts]
+
+
+def _gap(gap: Gap) -> str:
+    named = ", ".join(filter(None, (_task_of(gap), *map(visible_path, gap.paths))))
+    return (_GAPS.get(gap.kind) or visible(gap.kind, keep="")) + (f": {named}" if named else "")
+
+
+def _gaps_of_tasks(alike: Sequence[Gap]) -> str:
+    named, more = ", ".join(map(_task_of, alike[:_MOST_NAMED])), len(alike) - _MOST_NAMED
+    if more > 0:
+        named += f" and {more} more"
+    return f"{_GAPS_OF_SEVERAL[alike[0].kind]}: {named}"
+
+
+def _task_of(gap: Gap) -> str:
+    """Return what names a gap; of a label that is long the beginning."""
+    label, bracket, name = gap.what.rpartition(" (")
+    if gap.kind == "task" and bracket:
+        return f"{one_line(label, _LABEL_CELLS)} ({visible(name, keep='')}"
+    return visible(gap.what, keep="")
 
 
 def _partly(report: Report) -> str:
@@ -236,7 +269,7 @@ def _files(said: Plan | Report, tense: _Tense, title: str, cells: int | None) ->
     path_cells = max((cells_ for path in paths.values() if (cells_ := width(path)) <= _PATH_CELLS), default=0)
     line_cells = max(width(plain(each)) for each in lines.values())
     for file in files:
-        by = _by(file.by) if file.reason != "conflict" else ""
+        by = "" if file.reason == "conflict" or (file.action == "unchanged" and file.note) else _by(file.by)
         why = "; ".join(filter(None, (_why(file, conflicts.get(file.path), tense), by)))
         verb: Line = (("", "  "), (_STYLES[file.action], tense.verbs[file.action].ljust(_ACTION_CELLS)))
         gap = "  " if line_cells else ""
@@ -322,7 +355,12 @@ def _authors(joined: str) -> str:
 def _gaps(gaps: Sequence[Gap]) -> Iterator[Line]:
     if gaps:
         yield (("warn", "not captured"), ("", ", so it stays as it is"))
-    yield from map(gap_line, distinct(gaps))
+    yield from gap_lines(gaps)
+
+
+def _notes(said: Plan | Report) -> Iterator[Line]:
+    for note in said.notes:
+        yield (("", visible(note, keep="")),)
 
 
 def _unsaid(gaps: Iterable[Gap], files: Sequence[FileVerdict]) -> list[Gap]:
@@ -331,18 +369,21 @@ def _unsaid(gaps: Iterable[Gap], files: Sequence[FileVerdict]) -> list[Gap]:
     return [gap for gap in gaps if not gap.paths or not said.issuperset(gap.paths)]
 
 
-def _tasks(tasks: Sequence[StoppedTask], verb: str) -> Iterator[Line]:
+def _tasks(tasks: Sequence[StoppedTask], verb: str, cells: int | None) -> Iterator[Line]:
+    """Yield a line for each task; a label is shortened where that makes it fit and leaves enough of it."""
     if tasks:
         yield (("strong", "background tasks"),)
-    labels = [one_line(task.label, _LABEL_CELLS) for task in tasks]
-    cells = max(map(width, labels), default=0)
-    for task, label in zip(tasks, labels, strict=True):
+    names = [short_author(task.id) for task in tasks]
+    room = _LABEL_CELLS if cells is None else cells - _ACTION_CELLS - max(map(width, names), default=0) - 6
+    labels = [one_line(task.label, min(max(room, _LEAST_LABEL_CELLS), _LABEL_CELLS)) for task in tasks]
+    label_cells = max(map(width, labels), default=0)
+    for task, name, label in zip(tasks, names, labels, strict=True):
         why = f"  {_proof(task.proof)}" if task.proof not in {"", _WHOLE_PROOF} else ""
         yield (
             ("", "  "),
             ("warn", verb.ljust(_ACTION_CELLS)),
-            ("", f"  {pad(label, cells)}"),
-            ("dim", f"  {short_author(task.id)}{why}"),
+            ("", f"  {pad(label, label_cells)}"),
+            ("dim", f"  {name}{why}"),
         )
 
 

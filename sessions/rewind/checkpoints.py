@@ -9,8 +9,9 @@ from dataclasses import replace
 from sessions import clock
 from sessions.errors import RequestError
 from sessions.rewind.counting import LineCounter
+from sessions.rewind.filediffs import Contents
 from sessions.rewind.net import net
-from sessions.rewind.payloads import Payloads
+from sessions.rewind.ongoing import AsOfNow
 from sessions.rewind.plan import Checkpoint, Gap, Mark, Status, TouchedFile
 from sessions.rewind.recorded import Touch, TurnSummary
 from sessions.rewind.targets import mark_from
@@ -22,13 +23,21 @@ Shown = Callable[[str], str]
 
 
 def checkpoints(
-    outline: Outline, timeline: Timeline, payloads: Payloads, *, identify: Callable[[str], str], shown: Shown
+    outline: Outline,
+    timeline: Timeline,
+    now: AsOfNow,
+    contents: Contents,
+    *,
+    identify: Callable[[str], str],
+    shown: Shown,
 ) -> list[Checkpoint]:
     """Return the checkpoints, oldest first. Opens the transcript only for prompts too long for the outline.
 
     Args:
         outline: A deep one.
-        payloads: Asked where a turn was never ended: it is open, or a crash or a rewind to a mark left a part of it.
+        now: The timeline's touches, with what is being edited as it is now.
+        contents: Asked where a turn was never ended (it is open, or a crash or a rewind to a mark left a part of it),
+            or something of it is being edited.
         identify: Turns a path another agent wrote into an identity.
         shown: Spells an identity for people.
     """
@@ -40,11 +49,11 @@ def checkpoints(
     for mark in timeline.marks:
         marks.setdefault(mark.turn, []).append(mark_from(mark))
     unsummarised: dict[int, list[Touch]] = {}
-    for touch in timeline.touches:
-        if touch.turn is not None and touch.turn not in timeline.summaries:
+    for touch in now.touches:
+        if touch.turn is not None and (touch.turn not in timeline.summaries or touch.turn in now.turns):
             unsummarised.setdefault(touch.turn, []).append(touch)
     snapshots = [snapshot.offset for snapshot in outline.snapshots]
-    counter = LineCounter()
+    counter, contents = LineCounter(), replace(contents, live=now.live)
     listed: list[Checkpoint] = []
     for place, prompt in enumerate(outline.prompts):
         last = place + 1 == len(outline.prompts)
@@ -63,8 +72,8 @@ def checkpoints(
         )
         if turn is not None:
             summary = timeline.summaries.get(turn.turn)
-            if summary is None and turn.turn in unsummarised:
-                summary = net(unsummarised[turn.turn], payloads, counter)
+            if turn.turn in unsummarised:
+                summary = net(unsummarised[turn.turn], contents.payloads, counter, read=contents.of)
             checkpoint = _with_files(checkpoint, summary, shown) if summary is not None else checkpoint
         foreign = outline.snapshots[bisect_left(snapshots, prompt.offset) : bisect_left(snapshots, end)]
         listed.append(_with_foreign(checkpoint, foreign, identify, shown))

@@ -12,18 +12,18 @@ from typing import Protocol
 from sessions.errors import NotFoundError, RequestError
 from sessions.rewind.changes import NetChange, net_changes
 from sessions.rewind.diff import Diff
-from sessions.rewind.examining import identity_from
 from sessions.rewind.filediffs import Contents, FileDiffs
 from sessions.rewind.foreign import ForeignHistory
 from sessions.rewind.log import CaptureLog
 from sessions.rewind.needs import Places, is_within, unmatched
+from sessions.rewind.ongoing import Ongoing
 from sessions.rewind.payloads import Payloads
 from sessions.rewind.plan import Gap
 from sessions.rewind.recorded import Order, Touch
-from sessions.rewind.states import Absent, Content, Image, Unreadable, same
+from sessions.rewind.states import Absent, Image
 from sessions.rewind.targets import Reference, resolve, which_runs
 from sessions.rewind.timeline import Timeline
-from sessions.rewind.worktree import Identity, Worktree
+from sessions.rewind.worktree import Worktree
 from sessions.transcript import reader
 from sessions.transcript.outline import Outline, Prompt
 
@@ -92,6 +92,7 @@ class Differ:
         log: CaptureLog,
         payloads: Payloads,
         foreign: ForeignHistory,
+        ongoing: Ongoing,
         outline: _Outlines,
         shown: Callable[[str], str],
     ) -> None:
@@ -100,14 +101,17 @@ class Differ:
         self._log = log
         self._contents = Contents(payloads, worktree)
         self._foreign = foreign
+        self._ongoing = ongoing
         self._outline = outline
         self._shown = shown
 
-    def diff(self, selection: Selection, *, open_turn: str | None) -> Diff:
+    def diff(self, selection: Selection, *, open_turn: str | None, is_open: Callable[[str], bool]) -> Diff:
         """Return what the selected edits come to; the contents are read when its files are gone through.
 
         Args:
-            open_turn: The message id of the turn the host has open: what it edited is shown as it is now.
+            open_turn: The message id of the turn the host has open: what it edited is shown as it is now, like what
+                tasks and subagents are editing.
+            is_open: Tells whether the session of a subagent is open in this process.
 
         Raises:
             RequestError: More than one thing is selected, or the turn of a mark.
@@ -116,11 +120,12 @@ class Differ:
         timeline = self._log.read()
         chosen = self._choose(selection, timeline)
         foreign = self._foreign_touches(timeline, chosen)
-        touches = sorted([*timeline.touches, *foreign.touches], key=lambda touch: touch.order)
+        touches: Sequence[Touch] = sorted([*timeline.touches, *foreign.touches], key=lambda touch: touch.order)
         opened = timeline.turn_of(open_turn) if open_turn is not None else None
-        contents = self._contents
-        if opened is not None:
-            touches, contents = self._as_of_now(touches, opened.turn)
+        now = self._ongoing.as_of_now(
+            touches, timeline, is_open=is_open, turn=opened.turn if opened is not None else None
+        )
+        touches, contents = now.touches, replace(self._contents, live=now.live)
         turns = _turns(timeline, chosen)
 
         def is_meant(touch: Touch) -> bool:
@@ -171,21 +176,6 @@ class Differ:
                 found.chosen.add(touch.order)
         return found
 
-    def _as_of_now(self, touches: Sequence[Touch], turn: int) -> tuple[list[Touch], Contents]:
-        """Return the touches with what an open turn edited as it is now, and where the bytes of that are."""
-        last = {touch.path: place for place, touch in enumerate(touches) if touch.turn == turn}
-        now = list(touches)
-        live: dict[str, str] = {}
-        for path, place in last.items():
-            state, _ = self._worktree.examine(path, known=_known(touches[place]))
-            recorded = touches[place].after
-            if isinstance(state, Unreadable) or (recorded is not None and same(state, recorded.state)):
-                continue
-            now[place] = replace(touches[place], after=Image(state))
-            if isinstance(state, Content):
-                live[state.sha256] = path
-        return now, replace(self._contents, live=live)
-
     def _only(
         self, paths: Sequence[str], changes: Sequence[NetChange], gaps: Sequence[Gap], touched: Sequence[str]
     ) -> tuple[list[NetChange], list[Gap]]:
@@ -228,10 +218,3 @@ def _turns(timeline: Timeline, chosen: _Chosen) -> frozenset[int] | None:
     if chosen.prompts is None:
         return None
     return frozenset(number for number, turn in timeline.turns.items() if turn.message_id in chosen.prompts)
-
-
-def _known(touch: Touch) -> tuple[Content, Identity] | None:
-    identity = identity_from(touch.identity)
-    if touch.after is None or not isinstance(touch.after.state, Content) or identity is None:
-        return None
-    return touch.after.state, identity

@@ -10,6 +10,7 @@ from sessions.rewind.plan import Action, Conflict, FileVerdict, OnConflict, Reas
 from sessions.rewind.states import Absent, Content, Directory, FileState, Image, Link, OverLimit, Unreadable, same
 
 _STOPPING = "a task that will be stopped still edits it"
+_MAY_EDIT = "a task that will be stopped may edit it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ def judge(
     if forbidden:
         return _skip(need, shown, "outside", "it lies outside the directories of this session")
     if same(current, need.target.state):
-        note = _STOPPING if need.stopping else ""
+        note = _MAY_EDIT if need.stopping else ""
         return Judgement(FileVerdict(shown, "unchanged", None, need.by, 0, 0, note))
     if (impossible := _impossible(need, shown, kept=kept)) is not None:
         return impossible

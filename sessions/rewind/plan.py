@@ -205,6 +205,7 @@ class Plan:
         gaps: What the removed turns did that cannot be taken back.
         tasks: The background tasks that would be cancelled.
         of: Of an undo or a redo: the rewind it concerns.
+        notes: What else is to be known, in sentences for people.
         refused: Why it would be refused as it stands, in a sentence; None where it can be carried out.
         basis: What the plan was made from; compared before anything is changed. Opaque.
     """
@@ -227,6 +228,7 @@ class Plan:
     run: str | None = None
     exceptions: tuple[tuple[str, OnConflict], ...] = ()
     of: RewindRecord | None = None
+    notes: tuple[str, ...] = ()
     refused: str | None = None
     basis: object = field(default=None, repr=False, compare=False)
 
@@ -312,7 +314,7 @@ def _shape(
         "history": said.history,
         "run": said.run,
         "mark": said.mark,
-        "notes": list(said.notes) if isinstance(said, Report) else [],
+        "notes": list(said.notes),
     }
 
 

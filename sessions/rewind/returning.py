@@ -1,11 +1,12 @@
 """The lines that come back with an undo or redo, and those that came to the transcript meanwhile.
 
-The removed tail comes back byte for byte; titles and notices appended since stay behind it.
+The removed tail comes back byte for byte; titles appended since, and notices of tasks that stay, stay behind it.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from sessions.rewind.payloads import Payloads
 from sessions.rewind.reversal import Reversal
 from sessions.rewind.seam import seam_of
 from sessions.rewind.splicing import Part, Splice
-from sessions.transcript import reader, rollback
+from sessions.transcript import blocks, codec, reader, rollback
 
 _COMPARED_BYTES = 64 * 1024
 
@@ -47,8 +48,11 @@ class ReturningLines:
         self._journal = journal
         self._payloads = payloads
 
-    def came_since(self, reversal: Reversal) -> Came:
+    def came_since(self, reversal: Reversal, *, notices: Container[str]) -> Came:
         """Say what was appended since.
+
+        Args:
+            notices: The ids of the notices that belong to turns begun since.
 
         Raises:
             ConflictError: The transcript is not what the transaction left.
@@ -57,19 +61,29 @@ class ReturningLines:
         if reversal.paths is not None:
             return Came()
         if cut is None:
-            return Came(lines=tuple(reader.lines_since(self._path, reversal.record.length)))
+            return Came(lines=tuple(reader.lines_since(self._path, reversal.record.length, of_turns=notices)))
         if not self._is_as_left(cut):
             raise ConflictError("the transcript was rewritten by another program since; nothing was changed")
         appended = cut.keep + (cut.tail.size or 0)
         inside: list[bytes] = []
         if reversal.kind == "undo":
-            inside = [line for line, of_a_turn in reader.lines_since(self._path, cut.keep, appended) if of_a_turn]
+            there = reader.lines_since(self._path, cut.keep, appended, of_turns=None)
+            inside = [line for line, of_a_turn in there if of_a_turn]
             if reversal.step.history == "hide":
                 inside = rollback.without_event(inside, reversal.step.to)
         if inside:
             comes_back = set(b"".join(self._payloads.chunks(cut.tails[0])).split(b"\n"))
             inside = [line for line in inside if line.removesuffix(b"\n") not in comes_back]
-        return Came(tuple(inside), tuple(reader.lines_since(self._path, appended)))
+            inside = [line for line in inside if not self._is_said_once_more(line, cut.keep)]
+        return Came(tuple(inside), tuple(reader.lines_since(self._path, appended, of_turns=notices)))
+
+    def _is_said_once_more(self, line: bytes, keep: int) -> bool:
+        """Tell whether a line is a notice that stands in front already, hidden by the transaction."""
+        entry = codec.decode(line.removesuffix(b"\n"))
+        if entry.id is None or not blocks.is_notice(entry):
+            return False
+        first = reader.place_of(self._path, entry.id)
+        return first is not None and first < keep
 
     def splice(self, reversal: Reversal, came: Came) -> Splice | None:
         """Return what brings the lines back; None where none were removed.

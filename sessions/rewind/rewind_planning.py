@@ -25,6 +25,7 @@ from sessions.rewind.recorded import Touch
 from sessions.rewind.states import Absent, Image
 from sessions.rewind.targets import Reference, Target, resolve, which_runs, written
 from sessions.rewind.timeline import Timeline
+from sessions.rewind.told import notices_that_stay
 from sessions.rewind.worktree import Worktree
 from sessions.subagents.scope import unstopped
 from sessions.transcript import reader
@@ -110,7 +111,8 @@ class RewindPlanner:
         tail = None
         if options.scope != "code":
             target = self._placed(target)
-            tail = reader.survey_tail(self._path, target.cut or 0, header=outline.header)
+            notices = notices_that_stay(timeline, target.span(timeline))
+            tail = reader.survey_tail(self._path, target.cut or 0, header=outline.header, notices=notices)
         leaves = options.scope != "code" and options.history == "rewrite"
         going = background(timeline, of_target(target, options, timeline), self._looking, leaves=leaves)
         transcript, files, gaps = (outline.inode, outline.size), FilesPlan(), tuple[Gap, ...]()

@@ -165,7 +165,10 @@ class Rewinder:
         if plan.history == "hide":
             assert target.index is not None
             keep, end = rollback.hiding(
-                self._transcript.path, rollback.rollback_line(target.id, index=target.index), outline.title
+                self._transcript.path,
+                rollback.rollback_line(target.id, index=target.index),
+                outline.title,
+                shown=tail.notices,
             )
             return Splice(keep, (end,))
         return Splice(target.cut, (titles.restated(tail.kept, outline.title, target.cut),))

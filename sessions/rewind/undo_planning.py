@@ -6,7 +6,7 @@ changed since is a conflict like any other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from sessions.errors import DataError, NothingToUndoError, RequestError, StaleError
@@ -25,6 +25,7 @@ from sessions.rewind.reversal import Reversal
 from sessions.rewind.stack import check_newest, described, why_nothing
 from sessions.rewind.states import Image, same
 from sessions.rewind.timeline import Timeline
+from sessions.rewind.told import notices_of_new_turns
 from sessions.rewind.worktree import Worktree
 
 
@@ -130,7 +131,7 @@ class UndoPlanner:
 
     def plan(self, reversal: Reversal) -> Plan:
         """Say what an undo or redo would do; changes nothing."""
-        came = self._returning.came_since(reversal)
+        came = self._returning.came_since(reversal, notices=notices_of_new_turns(reversal.step, self._log.read()))
         files = self._files(reversal, came)
         going = self._background(reversal, came)
         of = self._with_prompt(described(reversal.step, self._log.read()), reversal.record)
@@ -152,6 +153,7 @@ class UndoPlanner:
             mark=of.mark,
             run=of.run,
             of=of,
+            notes=tuple(_do_not_come_back(reversal)),
             exceptions=tuple((self._shown(path), each) for path, each in reversal.policies.by_path.items()),
             basis=UndoBasis(files, going, self._log.read().next_seq, reversal, came),
         )
@@ -258,3 +260,8 @@ class UndoPlanner:
 
     def _turns_since(self, seq: int) -> bool:
         return any(turn.seq > seq for turn in self._log.read().turns.values())
+
+
+def _do_not_come_back(reversal: Reversal) -> Iterator[str]:
+    if reversal.kind == "undo" and reversal.record.stopped:
+        yield f"processes do not come back: {', '.join(reversal.record.stopped)}"

@@ -6,7 +6,7 @@ The transcript's removed tail comes back byte for byte, and the files as they we
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -118,7 +118,7 @@ class Undoer:
             notes=(
                 *(f"{path} was edited meanwhile and left alone" for path in sorted(left)),
                 *((became,) if became is not None else ()),
-                *(_do_not_come_back(reversal.record.stopped) if reversal.kind == "undo" else ()),
+                *plan.notes,
             ),
             cancelled=stopped.tasks,
             history=plan.history,
@@ -168,8 +168,3 @@ class Undoer:
                 if reversal.paths is not None or not same(change.before.state, left.get(change.path, Absent()))
             ),
         )
-
-
-def _do_not_come_back(stopped: Sequence[str]) -> Iterator[str]:
-    if stopped:
-        yield f"processes do not come back: {', '.join(stopped)}"

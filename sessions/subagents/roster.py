@@ -100,6 +100,10 @@ class Roster:
         there = self.processes([task for task in candidates if task.id not in known])
         return [task for task in candidates if task.id in known or there.get(task.id)]
 
+    def ended_ns(self, task: TaskRecord) -> int:
+        """Return when a task ended, as the system stamps files; 0 where nobody wrote it down."""
+        return self.folder(task.id).ended_ns() or 0
+
     def _is_inside(self, task: TaskRecord) -> bool:
         """Tell whether it is work inside a host that runs."""
         return task.how == "attach" and self.state(task) is None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 from sessions.errors import NotFoundError
@@ -18,12 +18,16 @@ class Cut:
     dropped: tuple[Entry, ...]
 
 
-def cut_before(entries: Sequence[Entry], target: str) -> Cut:
+def cut_before(entries: Sequence[Entry], target: str, *, notices: Container[str] = ()) -> Cut:
     """Split a transcript in front of the first visible message with id ``target``.
+
+    Args:
+        notices: The ids of the notices of tasks that stay.
 
     Returns:
         Everything in front of it is kept, whatever it is. Of what lies behind, the titles are kept, and the header if
-        none is in front: they belong to the session, not to a turn.
+        none is in front: they belong to the session, not to a turn. So are those notices, each once: what they tell of
+        was begun in front, and nobody tells it again.
 
     Raises:
         NotFoundError: No visible message has that id.
@@ -36,11 +40,16 @@ def cut_before(entries: Sequence[Entry], target: str) -> Cut:
     place = next(i for i, entry in enumerate(entries) if entry is first)
     kept, dropped = list(entries[:place]), list[Entry]()
     for entry in entries[place:]:
-        second = entry.kind is Kind.HEADER and any(other.kind is Kind.HEADER for other in kept)
-        (kept if stays(entry) and not second else dropped).append(entry)
+        (kept if stays(entry, notices) and not _is_said(entry, kept) else dropped).append(entry)
     return Cut(tuple(kept), tuple(dropped))
 
 
-def stays(entry: Entry) -> bool:
-    """Tell whether a line behind a cut stays."""
+def stays(entry: Entry, notices: Container[str]) -> bool:
+    """Tell whether a line behind a cut stays, unless it is there already."""
+    if entry.kind is Kind.MESSAGE:
+        return entry.id is not None and entry.id in notices
     return entry.kind is Kind.HEADER or entry.kind is Kind.TITLE
+
+
+def _is_said(entry: Entry, kept: Sequence[Entry]) -> bool:
+    return entry.kind is not Kind.TITLE and any((other.kind, other.id) == (entry.kind, entry.id) for other in kept)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 
 from sessions import files
-from sessions.transcript import codec, scanning
+from sessions.transcript import codec, lines, scanning
 from sessions.transcript.entry import Kind
-from sessions.transcript.lines import read
 from sessions.transcript.selection import HidesSomethingError, Range, Selection
 from sessions.transcript.titles import MAX_CHARACTERS
 
@@ -38,14 +38,32 @@ def survey(descriptor: int, end: int) -> Copied:
         return _survey(descriptor, end, exactly=True)
 
 
-def write(source: int, target: int, copied: Copied, *, header: bytes | None, title: bytes | None) -> None:
+def notices_behind(descriptor: int, end: int, size: int, notices: Container[str]) -> list[bytes]:
+    """Return the lines of notices that lie behind the end of a fork and not in front, in order, without newlines.
+
+    Args:
+        end: As for ``survey``.
+        size: The file's bytes.
+        notices: The message ids of those that are looked for.
+    """
+    found: dict[str, bytes] = {}
+    for _, _, entry in scanning.every_line(descriptor, end, size):
+        if entry.kind is Kind.MESSAGE and entry.id is not None and entry.id in notices:
+            found.setdefault(entry.id, entry.raw)
+    return [raw for name, raw in found.items() if lines.find(descriptor, name.encode(), 0, end) is None]
+
+
+def write(
+    source: int, target: int, copied: Copied, *, header: bytes | None, behind: bytes = b"", title: bytes | None
+) -> None:
     """Write a fork's transcript.
 
     Args:
         source: The descriptor ``copied`` was made from.
         target: An empty file, at its start.
         header: Its first line, without a newline; None for none.
-        title: Its last line, likewise.
+        behind: What follows the copied lines, each line with its newline.
+        title: Its last line, as ``header``.
 
     Raises:
         OSError: It could not be written; the target holds a part.
@@ -56,6 +74,8 @@ def write(source: int, target: int, copied: Copied, *, header: bytes | None, tit
         files.copy_range(source, target, each.start, each.end - each.start)
     if not copied.ended:
         files.write_all(target, b"\n")
+    if behind:
+        files.write_all(target, behind)
     if title is not None:
         files.write_all(target, title + b"\n")
 
@@ -75,7 +95,7 @@ def read_before(source: int, copied: Copied, offset: int, count: int, *, header:
     pieces: list[bytes] = []
     for each in reversed(copied.ranges):
         size = min(max(min(each.end, offset) - each.start, 0), count)
-        pieces.append(read(source, min(each.end, offset) - size, size) if size else b"")
+        pieces.append(lines.read(source, min(each.end, offset) - size, size) if size else b"")
         count -= size
         if not count:
             break
@@ -103,7 +123,7 @@ def _survey(descriptor: int, end: int, *, exactly: bool) -> Copied:
                 _take(selection, line, start)
             start = behind
     last = selection.ranges[-1].end if selection.ranges else 0
-    return Copied(tuple(selection.ranges), last == 0 or read(descriptor, last - 1, 1) == b"\n")
+    return Copied(tuple(selection.ranges), last == 0 or lines.read(descriptor, last - 1, 1) == b"\n")
 
 
 def _take(selection: Selection, line: bytes, start: int) -> None:

@@ -140,8 +140,10 @@ class Tail:
     """What a cut would remove.
 
     Attributes:
-        removed_messages: Distinct message ids behind the cut, without copies of kept messages.
-        kept: The header and title lines behind the cut, in order, each with its newline.
+        removed_messages: Distinct message ids behind the cut, without copies of kept messages, and without notices that
+            stay.
+        kept: The header and title lines behind the cut and the notices that stay, in order, each with its newline.
+        notices: The notices among them.
         tasks_started: Ids of the background tasks it started, in order, each once.
         tasks_ended: Ids of those it says have ended.
         size: The file's bytes.
@@ -150,6 +152,7 @@ class Tail:
     removed_messages: int
     kept: bytes
     size: int
+    notices: bytes = b""
     tasks_started: tuple[str, ...] = ()
     tasks_ended: frozenset[str] = frozenset()
 

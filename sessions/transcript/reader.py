@@ -5,7 +5,7 @@ Every function opens the file itself and works on the file as it was opened; a r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -137,7 +137,7 @@ def torn_at(descriptor: int, size: int) -> tuple[int, bytes] | None:
     return offset, raw
 
 
-def survey_tail(path: Path, place: int, *, header: Header | None) -> Tail:
+def survey_tail(path: Path, place: int, *, header: Header | None, notices: Container[str] = ()) -> Tail:
     """Return what a cut in front of byte ``place``, the start of a line, would remove.
 
     Streams over what lies behind the cut, and looks in front of it only if a compaction lies behind, for the originals
@@ -145,15 +145,18 @@ def survey_tail(path: Path, place: int, *, header: Header | None) -> Tail:
 
     Args:
         header: The transcript's first header line, wherever it lies: the only one that stays.
+        notices: The ids of the notices of tasks that stay: they stay too, each once.
     """
-    found = _Behind(has_header=header is not None and header.offset < place)
+    found = _Behind(notices, has_header=header is not None and header.offset < place)
     size = place
     for _, size, entry in scanning.every_line(Path(path), place):  # noqa: B007 - the last end is the size
         found.take(entry)
     originals = found.copies.intersection(scanning.message_ids(path, place)) if found.copies else set()
+    kept = {key: raw for key, raw in found.kept.items() if key not in originals}
     return Tail(
-        removed_messages=len(found.removed | found.copies - originals),
-        kept=bytes(found.kept),
+        removed_messages=len((found.removed | found.copies - originals) - kept.keys()),
+        kept=b"".join(kept.values()),
+        notices=b"".join(raw for key, raw in kept.items() if isinstance(key, str)),
         size=max(size, path.stat().st_size),  # a torn last line counts
         tasks_started=tuple(found.started),
         tasks_ended=frozenset(found.ended),
@@ -164,8 +167,9 @@ def survey_tail(path: Path, place: int, *, header: Header | None) -> Tail:
 class _Behind:
     """What was met behind a cut; a transcript keeps one header, the first."""
 
+    notices: Container[str]
     has_header: bool
-    kept: bytearray = field(default_factory=bytearray)
+    kept: dict[str | int, bytes] = field(default_factory=dict)  # a notice by its id, other lines by their number
     removed: set[str] = field(default_factory=set)
     copies: set[str] = field(default_factory=set)  # said behind a compact message, not seen behind the cut before it
     compacted: bool = False
@@ -173,12 +177,11 @@ class _Behind:
     ended: set[str] = field(default_factory=set)
 
     def take(self, entry: Entry) -> None:
-        if cut.stays(entry):
-            if entry.kind is Kind.HEADER and self.has_header:
-                return
+        if cut.stays(entry, self.notices) and not (entry.kind is Kind.HEADER and self.has_header):
             self.has_header = self.has_header or entry.kind is Kind.HEADER
-            self.kept += entry.raw + b"\n"
-        elif entry.kind is Kind.MESSAGE and entry.id is not None:
+            key = entry.id if entry.kind is Kind.MESSAGE else None
+            self.kept.setdefault(len(self.kept) if key is None else key, entry.raw + b"\n")
+        if entry.kind is Kind.MESSAGE and entry.id is not None:
             self.compacted = self.compacted or entry.is_compact
             if entry.id not in self.removed and self.compacted and not entry.is_compact:
                 self.copies.add(entry.id)
@@ -220,16 +223,26 @@ def place_of(path: Path, message_id: str, start: int = 0) -> int | None:
     return None
 
 
-def lines_since(path: Path, start: int, end: int | None = None) -> list[tuple[bytes, bool]]:
+def lines_since(
+    path: Path, start: int, end: int | None = None, *, of_turns: Container[str] | None = ()
+) -> list[tuple[bytes, bool]]:
     """Return the lines that start in ``[start, end)``, each with its newline and whether it belongs to a turn.
 
     Title, header and unknown lines and notices of tasks belong to the session; all other messages and events to a turn.
     A torn last line is not among them. ``start`` is the start of a line.
+
+    Args:
+        of_turns: The ids of notices that belong to a turn all the same: it started the task. None: all notices do.
     """
     return [
         (
             entry.raw + b"\n",
-            entry.kind is Kind.ROLLBACK or (entry.kind is Kind.MESSAGE and not blocks.is_notice(entry)),
+            entry.kind is Kind.ROLLBACK
+            or (entry.kind is Kind.MESSAGE and not (blocks.is_notice(entry) and _is_apart(entry, of_turns))),
         )
         for _, entry in read_entries(path, start, end)
     ]
+
+
+def _is_apart(notice: Entry, of_turns: Container[str] | None) -> bool:
+    return of_turns is not None and notice.id not in of_turns

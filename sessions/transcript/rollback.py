@@ -20,16 +20,20 @@ def rollback_line(message_id: str, *, index: int) -> bytes:
     return codec.dumps({"type": "rollback", "throughTurnId": index, "reason": "rewind", "messageId": message_id})
 
 
-def hiding(path: Path, event: bytes, title: Title | None) -> tuple[int, bytes]:
-    """Return what makes ``event`` the last line of a transcript but for its title: how much stays, and what follows.
+def hiding(path: Path, event: bytes, title: Title | None, *, shown: bytes = b"") -> tuple[int, bytes]:
+    """Return what ends a transcript with ``event``, ``shown`` and its title: how much stays, and what follows.
 
     A last line without a newline is ended; one that is torn makes place, like one that a writer sets aside.
+
+    Args:
+        shown: The lines that are to be seen in spite of the event, each with its newline: they are said once more.
     """
     with lines.opened(path) as (descriptor, size):
         keep, unended = lines.unterminated(descriptor, size)
     tail = event + b"\n"
     if unended and codec.decode(unended).kind is not Kind.OPAQUE:
         tail = unended + b"\n" + tail
+    tail += shown
     if title is not None and titles.falls_out(title, keep + len(tail)):
         tail += title.raw + b"\n"
     return keep, tail

@@ -32,7 +32,7 @@ def restated(kept: bytes, title: Title | None, cut: int) -> bytes:
     """Return what follows a transcript's first ``cut`` bytes after a rewind.
 
     Args:
-        kept: The header and title lines from behind the cut, each with its newline.
+        kept: The lines from behind the cut that stay, each with its newline.
         title: The last title of the whole transcript; None if it has none.
         cut: Where the kept part ends, at the start of a line.
 

@@ -58,7 +58,9 @@ def test_delete_removes_the_session_and_leaves_the_project(cli: Cli, kept: Any) 
     assert (looked.exit_code, kept.path.exists()) == (0, True)
     assert f"would delete {kept.id} · A kept session" in looked.out
     done = cli("delete", kept.id, "--yes", "--json")
-    assert done.json == {"session": kept.id, "path": str(kept.path), "deleted": True, "dry_run": False}
+    assert done.json == {
+        "session": kept.id, "path": str(kept.path), "deleted": True, "cancelled": [], "dry_run": False,
+    }  # fmt: skip
     assert [path for path in kept.root.rglob("*") if path.is_file()] == []
     assert kept.text() == "one\ntwo\nthree\n"
     assert cli("delete", kept.id, "--yes").exit_code == 3

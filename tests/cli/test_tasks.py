@@ -629,13 +629,23 @@ def test_deleting_a_session_names_the_tasks_it_stops_first(cli: Cli, work: Work)
     assert not alive(task.pid)
 
 
+def test_deleting_a_session_tells_programs_which_tasks_it_stopped(cli: Cli, work: Work) -> None:
+    task = work.spawn(*SLEEPS, label="server")
+    work.ended("true", label="tests")
+    work.session.close()
+    named = {"id": task.id, "label": "server"}
+    assert cli("delete", work.id, "--dry-run", "--json").json["cancelled"] == [named | {"proof": None}]
+    [stopped] = cli("delete", work.id, "--yes", "--json").json["cancelled"]
+    assert stopped == named | {"proof": "group, parentage and tag"}
+
+
 def test_a_rewind_and_its_undo_say_what_becomes_of_tasks(cli: Cli, work: Work) -> None:
     with work.session.begin_turn("Start another"):
         task = work.spawn(*SLEEPS, label="server")
     work.session.close()
     asked = cli("rewind", work.id, "--to", "2", "--dry-run")
     assert asked.out.splitlines()[1:3] == ["background tasks", f"  stop         server  {task.id}"]
-    gap = f"  a background task whose edits were not captured: server ({task.id})"
+    gap = f"  what a background task changed: server ({task.id})"
     assert asked.out.splitlines()[-2:] == ["not captured, so it stays as it is", gap]
     refused = cli("rewind", work.id, "--to", "2", "--on-running", "refuse", "--yes")
     assert (refused.exit_code, len(refused.err.splitlines())) == (5, 1)
@@ -644,5 +654,9 @@ def test_a_rewind_and_its_undo_say_what_becomes_of_tasks(cli: Cli, work: Work) -
     assert said.out.splitlines()[1:3] == ["background tasks", f"  stopped      server  {task.id}"]
     assert task.pid is not None
     assert not alive(task.pid)
+    looked = cli("undo", work.id, "--dry-run")
+    assert looked.out.splitlines()[-1] == "processes do not come back: server"
+    assert cli("undo", work.id, "--dry-run", "--json").json["notes"] == ["processes do not come back: server"]
     assert "processes do not come back: server" in cli("undo", work.id, "--yes").out.splitlines()
+    assert "processes" not in cli("undo", work.id, "--redo", "--dry-run").out
     assert [each["state"] for each in cli("tasks", work.id, "--json").json] == ["cancelled"]

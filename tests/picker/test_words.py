@@ -209,6 +209,11 @@ def test_who_edited_a_file_is_said_in_few_words(of: Callable[..., list[str]], by
     assert of(FileVerdict("f", "restore", by=by))[-1].split("  f")[1].strip() == who
 
 
+def test_of_a_file_that_is_as_it_was_only_the_note_is_said(of: Callable[..., list[str]]) -> None:
+    file = FileVerdict("f", "unchanged", by="task-1a2b3c4d", note="a task that will be stopped may edit it")
+    assert of(file)[-1].split("  f")[1].strip() == "a task that will be stopped may edit it"
+
+
 @pytest.mark.parametrize(
     ("found", "by", "why"),
     [
@@ -229,9 +234,44 @@ def test_a_task_that_is_a_gap_is_named(of: Callable[..., list[str]]) -> None:
     gaps = (Gap("task", (), "m", "dev server (task-1a2b3c4d)"), Gap("background_task", (), "m", "bash_1"))
     assert of(FileVerdict("f", "restore"), gaps=gaps)[-3:] == [
         "not captured, so it stays as it is",
-        "  a background task whose edits were not captured: dev server (task-1a2b3c4d)",
+        "  what a background task changed: dev server (task-1a2b3c4d)",
         "  a background task nothing is known of, so it was not stopped: bash_1",
     ]
+
+
+def test_many_tasks_that_are_gaps_have_one_line_that_names_three_and_counts_the_rest(
+    of: Callable[..., list[str]],
+) -> None:
+    tasks = [Gap("task", (), "m", f"server {number} (task-0000000{number})") for number in range(5)]
+    others = [Gap("background_task", (), "m", f"bash_{number}") for number in range(2)]
+    named = "server 0 (task-00000000), server 1 (task-00000001), server 2 (task-00000002) and 2 more"
+    assert of(gaps=(tasks[0], Gap("shell", (), "m"), *tasks, *others))[-4:] == [
+        "not captured, so it stays as it is",
+        f"  what background tasks changed: {named}",
+        "  shell commands",
+        "  background tasks nothing is known of, so they were not stopped: bash_0, bash_1",
+    ]
+    long = Gap("task", (), "m", f"{'word ' * 16}(task-1a2b3c4d)")
+    assert of(gaps=(long,))[-1] == f"  what a background task changed: {'word ' * 7}word… (task-1a2b3c4d)"
+
+
+def test_forty_tasks_of_which_nothing_was_captured_fit_a_small_terminal(of: Callable[..., list[str]]) -> None:
+    names = [
+        (f"task-000000{number:02}", f"python -m http.server --bind 127.0.0.1 80{number:02}") for number in range(43)
+    ]
+    gaps = tuple(Gap("task", (), "m", f"{label} ({name})") for name, label in names)
+    lines = of(tasks=tuple(StoppedTask(*each) for each in names), gaps=gaps, cells=50)
+    stopped = [line for line in lines if line.startswith("  stop ")]
+    assert [line.split()[-1] for line in stopped] == [name for name, _ in names]
+    assert stopped[0] == "  stop         python -m http.serv…  task-00000000"
+    assert len(lines) < 43 + 12
+    assert all(text.width(line) <= 50 for line in lines)
+
+
+def test_a_plan_ends_with_what_else_is_to_be_known(of: Callable[..., list[str]]) -> None:
+    assert of(undo=True, notes=("processes do not come back: dev \x1b server",))[-1] == (
+        r"processes do not come back: dev \x1b server"
+    )
 
 
 @pytest.mark.parametrize(

@@ -189,11 +189,14 @@ def test_a_subagent_does_not_go_back_itself(agent):
             child.undo_rewind,
             child.redo_rewind,
             child.plan_undo,
-            child.fork,
-            child.diff,
         ):
-            with pytest.raises(RequestError, match=agent.session.id):
+            with pytest.raises(RequestError, match=f"does not go back by itself: session {agent.session.id} does"):
                 refused()
+        for forks in (child.fork, child.plan_fork):
+            with pytest.raises(RequestError, match=f"is not forked by itself: fork session {agent.session.id}"):
+                forks()
+        with pytest.raises(RequestError, match=f"has no diff of its own: session {agent.session.id} has it"):
+            child.diff()
         with pytest.raises(RequestError, match="no marks"), child.begin_turn("mark") as turn:
             turn.mark("here")
         assert [each.prompt for each in child.checkpoints()] == ["work", "mark"]

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from transcript_shorthand import Naive, dump, line, names, script
 
 from sessions.transcript import codec, collapse, lines, reader, titles
+from sessions.transcript.cut import cut_before
 
 WORDS = st.sampled_from(
     [
@@ -250,6 +251,28 @@ def test_what_stays_behind_a_cut_is_the_header_and_the_titles_byte_for_byte(tmp_
 def test_a_second_header_behind_a_cut_does_not_stay(write):
     path = write("H u1 H u2")
     assert reader.survey_tail(path, reader.scan(path).prompts[0].offset, header=reader.scan(path).header).kept == b""
+
+
+NOTICES = {
+    "u1 a1 | u2 n1 a2 n2": ("n1", "n1", 3),
+    "u1 a1 | u2 n1 a2 T:t n1 n1": ("n1", "n1 T:t", 2),
+    "u1 n1 a1 | u2 a2 c1 n1 u2 a2": ("", "", 3),
+    "u1 a1 | u2 n1 a2 c1 n1 u2": ("n1", "n1", 3),
+    "u1 | u2 u3 n1 R:u3 n1": ("n1", "n1", 2),
+}
+
+
+@pytest.mark.parametrize(("words", "said"), NOTICES.items())
+def test_the_notice_of_a_task_that_stays_stays_behind_a_cut_once_and_is_no_message_that_leaves(write, words, said):
+    notices, kept, count = said
+    path = write(words.replace("| ", ""))
+    place = sum(len(raw) + 1 for raw in script(words.partition("|")[0]))
+    tail = reader.survey_tail(path, place, header=None, notices={"n1"})
+    assert tail.kept == b"".join(raw + b"\n" for raw in script(kept))
+    assert tail.notices == b"".join(raw + b"\n" for raw in script(notices))
+    assert tail.removed_messages == count
+    split = cut_before([entry for _, entry in reader.read_entries(path)], "u2", notices={"n1"})
+    assert b"".join(entry.raw + b"\n" for entry in split.kept) == path.read_bytes()[:place] + tail.kept
 
 
 def test_a_torn_last_line_counts_into_the_size(tmp_path):

@@ -1,0 +1,24 @@
+"""Which notices stay when the messages around them go. Pure."""
+
+from __future__ import annotations
+
+from sessions.ids import notice_id
+from sessions.rewind.recorded import Span, Step
+from sessions.rewind.timeline import Timeline
+
+
+def notices_that_stay(timeline: Timeline, span: Span) -> frozenset[str]:
+    """Return the message ids that the notices of tasks have which do not go with ``span``, told or not.
+
+    A notice stands where its task ended, which may be turns behind the one that started it. It is written once, so with
+    the turn it stands in it must not go: the turn that started the task would wait for it for ever.
+    """
+    return frozenset(
+        notice_id(task.id) for task in timeline.tasks.values() if not span.holds((task.seq, 0, 0, 0), task.turn)
+    )
+
+
+def notices_of_new_turns(step: Step, timeline: Timeline) -> frozenset[str]:
+    """Return those of the tasks of turns that came since a rewind: with these turns they go."""
+    new = {number for number, turn in timeline.turns.items() if turn.seq > step.seq}
+    return frozenset(notice_id(task.id) for task in timeline.tasks.values() if task.turn in new)
