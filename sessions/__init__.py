@@ -48,8 +48,8 @@ rewind goes on in is made where nobody sees it and published by the transaction 
 ``transcript`` > ``files``, ``paths`` > ``errors``, ``ids``, ``clock``; an import points down. ``import sessions`` alone
 loads none.
 
-**Limits.** Snapshots of old turns and old undo records are removed when a turn or a rewind ends
-(`sessions.rewind.pruning`). The timeline goes on knowing of them: a file that would need one is left alone, and named.
+**Limits.** Snapshots of old turns and old undo records, with the logs of tasks that only those could bring back, are
+removed when a turn or a rewind ends (`sessions.rewind.pruning`). The timeline goes on knowing of them: a file that would need one is left alone, and named.
 """
 
 from __future__ import annotations

@@ -66,16 +66,14 @@ class Hold:
             return not self._closing
 
     def let_go(self, *, everybody: bool = False) -> bool:
-        """Count one holder less, or all of them; True where that was the last one, who then closes it."""
+        """Count one holder less, or all of them; True where nobody is left, and it is to be closed.
+
+        That stays so until it is closed: what Ctrl-C broke off is done by the next call.
+        """
         with self._counting:
             self._holders = 0 if everybody else self._holders - 1
-            was_open, self._closing = not self._closing, self._closing or self._holders <= 0
-            return was_open and self._closing
-
-    def await_close(self) -> None:
-        """Wait until a session that is being closed is closed."""
-        with self.guard:
-            pass
+            self._closing = self._closing or self._holders <= 0
+            return self._closing and not self._closed
 
     def end(self, *, removed: bool = False) -> None:
         """Give the lock back; the session is closed. The caller holds the guard.
@@ -84,11 +82,11 @@ class Hold:
             removed: The sidecar, with the lock in it, is removed.
         """
         self.let_go(everybody=True)
-        self._closed = True
         if removed:
             self._ownership.give_up()
         else:
             self._ownership.give_back()
+        self._closed = True
 
     # -- changing --------------------------------------------------------------------------------------------------
 

@@ -14,16 +14,15 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import io
 import json
-import math
 import os
 import socket
 import sys
 import time
 import weakref
+from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.0005, 0.02
 
@@ -37,8 +36,46 @@ class HeldError(Exception):
         self.command = command
 
 
+def taken(path: Path, *, wait_s: float = 0) -> io.FileIO:
+    """Take the lock named by a path.
+
+    Args:
+        path: The lock file; made (0600) when first taken, its directory must exist.
+        wait_s: How long to wait until it is free.
+
+    Returns:
+        The lock: it is held until this is closed. Nothing but the file object ever knows the descriptor, so wherever an
+        exception comes, also one of a signal, it is closed when nobody holds the object any more. Its ``with`` is left
+        in one step that no signal can come into.
+
+    Raises:
+        HeldError: Somebody else holds it, and went on holding it.
+        OSError: The file cannot be made or the file system knows no locks.
+    """
+    deadline = time.monotonic() + wait_s
+    pause_s = _FIRST_PAUSE_S
+    while True:
+        file = _opened(path)
+        try:
+            _open.add(file)
+            if _locks(file):
+                if _names_inode(path, file):
+                    return file
+                file.close()
+                continue
+            holder = _read_holder(file) if time.monotonic() >= deadline else None
+            file.close()
+        except BaseException:
+            file.close()
+            raise
+        if holder is not None:
+            raise HeldError(*holder)
+        time.sleep(pause_s)
+        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+
 class FileLock:
-    """An exclusive lock named by a path. Not reentrant.
+    """An exclusive lock named by a path, held from one call to another. Not reentrant. Forgotten, it is given back.
 
     Attributes:
         path: The lock file; made (0600) when first taken, its directory must exist.
@@ -46,144 +83,108 @@ class FileLock:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._fd: int | None = None
+        self._file: io.FileIO | None = None
 
     @property
     def held(self) -> bool:
         """Whether this object holds the lock."""
-        return self._fd is not None
+        return self._file is not None and not self._file.closed
 
     @property
     def current(self) -> bool:
         """Whether this object holds the lock and the path still names its file."""
-        return self._fd is not None and _names_inode(self.path, self._fd)
+        return self._file is not None and not self._file.closed and _names_inode(self.path, self._file)
 
     def acquire(self, *, wait_s: float = 0) -> None:
-        """Take the lock.
-
-        Args:
-            wait_s: How long to wait until it is free.
-
-        Raises:
-            HeldError: Somebody else holds it, and went on holding it.
-            OSError: The file cannot be made or the file system knows no locks.
-        """
-        deadline = time.monotonic() + wait_s
-        pause_s = _FIRST_PAUSE_S
-        while True:
-            fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                current = _names_inode(self.path, fd)
-            except BlockingIOError:
-                gives_up = time.monotonic() >= deadline
-                holder = _read_holder(fd) if gives_up else (None, None)
-                os.close(fd)
-                if gives_up:
-                    raise HeldError(*holder) from None
-                time.sleep(pause_s)
-                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
-                continue
-            except BaseException:
-                os.close(fd)
-                raise
-            if current:
-                self._fd = fd
-                _held.add(self)
-                return
-            os.close(fd)
+        """Take the lock; see ``taken``."""
+        self._file = taken(self.path, wait_s=wait_s)
 
     def sign(self) -> None:
         """Write who holds the lock into the file, for the message others get."""
-        if self._fd is not None:
+        if self._file is not None:
             text = json.dumps({"pid": os.getpid(), "command": _command(), "host": socket.gethostname()}).encode()
             with contextlib.suppress(OSError):  # a full disk is no reason to keep anybody out
-                os.pwrite(self._fd, text, 0)
-                os.ftruncate(self._fd, len(text))
+                self._file.truncate(0)
+                self._file.write(text)
 
     def release(self, *, unlink: bool = False) -> None:
         """Give the lock back; with ``unlink`` remove its file first. Without the lock: nothing happens."""
-        fd, self._fd = self._fd, None
-        _held.discard(self)
-        if fd is None:
+        file, self._file = self._file, None
+        if file is None or file.closed:
             return
-        if unlink:
-            with contextlib.suppress(OSError):
-                os.unlink(self.path)
-        with contextlib.suppress(OSError):  # closing is not enough while a child just forked still has the descriptor
-            fcntl.flock(fd, fcntl.LOCK_UN)
-        os.close(fd)
-
-    def abandon(self) -> None:
-        """Close the descriptor without touching the file: for a forked child, whose parent keeps the lock."""
-        fd, self._fd = self._fd, None
-        if fd is not None:
-            os.close(fd)
-
-    def __enter__(self) -> Self:
-        self.acquire(wait_s=math.inf)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.release()
+        try:
+            if unlink:
+                with contextlib.suppress(OSError):
+                    os.unlink(self.path)
+            with contextlib.suppress(OSError):  # closing is not enough while a child just forked has the descriptor too
+                fcntl.flock(file, fcntl.LOCK_UN)
+        finally:
+            file.close()
 
 
-_held: weakref.WeakSet[FileLock] = weakref.WeakSet()
+_open: weakref.WeakSet[io.FileIO] = weakref.WeakSet()
 
 
 def _abandon_all() -> None:
-    for lock in list(_held):
-        lock.abandon()
-    _held.clear()
+    """Close the descriptors of the locks in a forked child, whose parent keeps them."""
+    for file in list(_open):
+        file.close()
+    _open.clear()
 
 
 os.register_at_fork(after_in_child=_abandon_all)
 
 
-def _names_inode(path: Path, fd: int) -> bool:
+def _opened(path: Path) -> io.FileIO:
+    """Open the file of a lock, or make it. All of it is one call, so no descriptor is without its object."""
+    return open(path, "a+b", buffering=0, opener=partial(os.open, mode=0o600))
+
+
+def _locks(file: io.FileIO) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _names_inode(path: Path, file: io.FileIO) -> bool:
     try:
         named = os.stat(path)
     except FileNotFoundError:
         return False
-    held = os.fstat(fd)
+    held = os.fstat(file.fileno())
     return (named.st_dev, named.st_ino) == (held.st_dev, held.st_ino)
 
 
-def _read_holder(fd: int) -> tuple[int | None, str | None]:
+def _read_holder(file: io.FileIO) -> tuple[int | None, str | None]:
     try:
-        said = json.loads(os.pread(fd, 4096, 0))
+        said = json.loads(os.pread(file.fileno(), 4096, 0))
     except (OSError, ValueError):
         said = None
     if not isinstance(said, dict):
-        return _pid_of_holder(fd), None
+        return _pid_of_holder(file), None
     pid, command = said.get("pid"), said.get("command")
-    return (pid if isinstance(pid, int) else _pid_of_holder(fd)), (command if isinstance(command, str) else None)
+    return (pid if isinstance(pid, int) else _pid_of_holder(file)), (command if isinstance(command, str) else None)
 
 
 def is_held(path: Path) -> bool:
     """Tell whether somebody, here or elsewhere, holds a lock. Makes nothing, and takes it for no longer than asking."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        if _pid_of_holder(fd) is not None:
-            return True
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)  # on some file systems the table says nothing of the file
+        with io.FileIO(path) as file:
+            if _pid_of_holder(file) is not None:
+                return True
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # on some file systems the table says nothing of the file
     except BlockingIOError:
         return True
     except OSError:
         return False
-    finally:
-        os.close(fd)
     return False
 
 
-def _pid_of_holder(fd: int) -> int | None:
+def _pid_of_holder(file: io.FileIO) -> int | None:
     """Return who holds a lock nobody signed, where the system says it (Linux)."""
-    status = os.fstat(fd)
+    status = os.fstat(file.fileno())
     inode = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
     try:
         with open("/proc/locks", encoding="ascii") as locks:

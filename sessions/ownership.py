@@ -37,8 +37,8 @@ class Ownership:
         Raises:
             LockedError: Somebody else holds it; the error names the process.
         """
-        self._acquire(session_id)
         try:
+            self._acquire(session_id)
             self._lock.sign()
             then()
         except BaseException:

@@ -104,17 +104,26 @@ class SessionStore:
                     break
                 if known.hold.share():
                     return known
-            known.hold.await_close()
-        if not read_only:
-            session.settle()
+            known.close()  # somebody does: this waits for them, and goes on where Ctrl-C broke it off
+            self._forget(known)
+        try:
+            if not read_only:
+                session.settle()
+        except BaseException:  # Ctrl-C: nobody would ever close it
+            session.close()
+            raise
         return session
 
     def _open_here(self, transcript: Path, *, read_only: bool, add_dirs: Sequence[str | os.PathLike[str]]) -> Session:
         session = self._session(self._place(transcript, add_dirs), read_only=read_only)
-        if not read_only:
-            session.hold.take()
-            leftovers.unmark(paths.sidecar(transcript))
-            self._open.sessions[transcript] = session
+        try:
+            if not read_only:
+                session.hold.take()
+                leftovers.unmark(paths.sidecar(transcript))
+                self._open.sessions[transcript] = session
+        except BaseException:
+            session.close()
+            raise
         return session
 
     def _begin(self, place: Place) -> Session:

@@ -7,7 +7,7 @@ import contextlib
 import os
 import shlex
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     import threading
 
 _LABEL_CHARACTERS = 80
+
+_Recorded = tuple[TaskRecord, TurnRecord]
 
 
 class Subagent(Protocol):
@@ -119,14 +121,15 @@ class Tasks:
         words, environ = _argv(argv), _environ(env)
         where = os.path.join(self._workdir or os.curdir, _directory(cwd))
         name = _label(label, shlex.join(words))
-        with self._holding("start a task"):
-            task, turn = self._record(name, "spawn", spawned_by, argv=words, tag=uuid.uuid4().hex)
-            parent = replace(self._parent, task=task.id)
-            with self._begun(task, turn, edits) as task:
-                folder = self._roster.folder(task.id)
-                launch(words, folder, cwd=where, env=environment(environ, task.tag, parent))
-            self._work.watch(task)
-        return self._described([task])[0]
+
+        def start(task: TaskRecord) -> None:
+            env = environment(environ, task.tag, replace(self._parent, task=task.id))
+            launch(words, self._roster.folder(task.id), cwd=where, env=env)
+
+        def record() -> _Recorded:
+            return self._record(name, "spawn", spawned_by, argv=words, tag=uuid.uuid4().hex)
+
+        return self._begin("start a task", record, start, edits)
 
     def adopt(
         self,
@@ -149,17 +152,20 @@ class Tasks:
         Raises:
             NotFoundError: There is no such process.
             RequestError: It is this process, one above it, or what ``spawn`` refuses.
-            ConflictError: As for ``spawn``.
+            ConflictError: A task that runs is this process already; or as for ``spawn``.
         """
         started = started_by_host(process)
         name = _label(label, command_of(started.main.pid))
-        with self._holding("adopt a task"):
-            task, turn = self._record(name, "adopt", spawned_by)
-            with self._begun(task, turn, edits) as task:
-                self._roster.folder(task.id).write_started(started)
+
+        def record() -> _Recorded:
+            self._refuse_known(started)
+            return self._record(name, "adopt", spawned_by)
+
+        def start(task: TaskRecord) -> None:
+            self._roster.folder(task.id).write_started(started)
             self._roster.ask(task.id, status_of(process))
-            self._work.watch(task)
-        return self._described([task])[0]
+
+        return self._begin("adopt a task", record, start, edits)
 
     def attach(
         self,
@@ -196,17 +202,19 @@ class Tasks:
         worker = self._worker(subagent) if subagent is not None else None
         called = worker.label if worker is not None else ""
         name = _label(label, called or getattr(task, "get_name", lambda: "")() or "work inside the host")
-        with self._holding("attach a task"):
+
+        def record() -> _Recorded:
             started_by = spawned_by if spawned_by is not None or worker is None else worker.spawned_by
-            record, turn = self._record(name, "attach", started_by)
-            record = replace(record, works_in=worker.id if worker is not None else "")
+            task, turn = self._record(name, "attach", started_by)
+            return replace(task, captured=True, works_in=worker.id if worker is not None else ""), turn
+
+        def start(task: TaskRecord) -> None:
             identity = identity_of(os.getpid())
             assert identity is not None
-            with self._begun(replace(record, captured=True), turn, ()) as record:
-                self._roster.folder(record.id).write_started(Started(identity, 0, None))
-            self._roster.attach(record.id, attached)
-            self._work.watch(record)
-        return self._described([record])[0]
+            self._roster.folder(task.id).write_started(Started(identity, 0, None))
+            self._roster.attach(task.id, attached)
+
+        return self._begin("attach a task", record, start, ())
 
     # -- seeing and stopping ---------------------------------------------------------------------------------------
 
@@ -286,28 +294,37 @@ class Tasks:
 
     def _record(
         self, label: str, how: How, spawned_by: str | None, *, argv: tuple[str, ...] = (), tag: str = ""
-    ) -> tuple[TaskRecord, TurnRecord]:
+    ) -> _Recorded:
         message, turn = self._anchors.of(spawned_by, open_turn=self._open_turn())
         name, at = ids.new_task_id(), clock.timestamp()
         record = TaskRecord(name, -1, turn.turn, self._session_id, message, label, how, argv, (), False, tag, at)
         return record, turn
 
-    @contextlib.contextmanager
-    def _begun(self, task: TaskRecord, turn: TurnRecord, edits: Paths) -> Iterator[TaskRecord]:
-        """Put a task on record, durably, with what is captured before it; where the block fails it never was."""
+    def _begin(
+        self, what: str, recorded: Callable[[], _Recorded], start: Callable[[TaskRecord], None], edits: Paths
+    ) -> Task:
+        """Put a task on record, durably, with what is captured before it, start it, and give it to the host.
+
+        Wherever it fails before that, by Ctrl-C too, the task never was: nobody would know its id.
+        """
         paths = path_texts(edits)
-        folder = self._roster.folder(task.id)
+        record: TaskRecord | None = None
         try:
-            if paths:
-                task = replace(task, edits=tuple(self._recorder.begin_edit(turn, paths, by=task.id).named))
-            folder.make()
-            self._put_on_record(task)
-            yield task
+            with self._holding(what):
+                record, turn = recorded()
+                if paths:
+                    captured = self._recorder.begin_edit(turn, paths, by=record.id)
+                    record = replace(record, edits=tuple(captured.named))
+                self._roster.folder(record.id).make()
+                self._put_on_record(record)
+                start(record)
+                self._work.watch(record)
+            [task] = self._described([record])
         except BaseException as error:
-            if task.tag and not isinstance(error, OSError):  # broken off: it may run already
-                self._work.stop_unrecorded(task)
-            self._take_back(task)
+            if record is not None:
+                self._take_back(record, error)
             raise
+        return task
 
     def _put_on_record(self, task: TaskRecord) -> None:
         records = [task.to_record()]
@@ -319,14 +336,32 @@ class Tasks:
         with self._log.locked():
             self._log.append(records)
 
-    def _take_back(self, task: TaskRecord) -> None:
-        """Forget a task that could not be started."""
-        self._roster.folder(task.id).remove()
-        with contextlib.suppress(OSError, ConflictError):
-            self._recorder.end_work([task])
+    def _take_back(self, task: TaskRecord, error: BaseException) -> None:
+        """Forget a task that was not begun, and stop what runs of it."""
+        folder = self._roster.folder(task.id)
+        if task.tag and (folder.started() is not None or not isinstance(error, OSError)):  # else it cannot be started
+            self._work.stop_unrecorded(task)
+        folder.remove()
         with contextlib.suppress(OSError, ConflictError), self._log.locked() as timeline:
+            captured = [touch.path for touch in timeline.touches if task.id in touch.authors]
+            self._recorder.end_work([replace(task, edits=task.edits or tuple(captured))])
             if task.id in timeline.tasks:
                 self._log.append([{"kind": "withdrawn", "task": task.id}])
+
+    def _refuse_known(self, process: Started) -> None:
+        """Refuse a process that a running task is already: it would be told of twice.
+
+        Raises:
+            ConflictError: The task is named.
+        """
+        for task in self._work.timeline().tasks.values():
+            if task.how == "attach" or self._roster.state(task) is not None:
+                continue
+            known = self._roster.folder(task.id).started()
+            if known is not None and process.main in {known.main, known.supervisor}:
+                raise ConflictError(
+                    f"process {process.main.pid} belongs to {task.label!r} ({task.id}) already", task=task.id
+                )
 
 
 def _argv(argv: Sequence[str]) -> tuple[str, ...]:

@@ -160,7 +160,8 @@ def check_label(label: object, what: str) -> None:
         RequestError: It is no text, blank, longer than 200 characters, or holds control characters.
     """
     if not isinstance(label, str) or not label.strip() or len(label) > _LABEL_CHARACTERS or not label.isprintable():
-        raise RequestError(f"not {what}: {label!r}"[:_LABEL_CHARACTERS])
+        limits = f"one line of at most {_LABEL_CHARACTERS} characters"
+        raise RequestError(f"not {what}, which is {limits}: {label!r}"[:_LABEL_CHARACTERS])
 
 
 class Edit:

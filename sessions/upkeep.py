@@ -39,6 +39,7 @@ class Pruned:
         title: The title given; None where there is none.
         turns: The numbers of the turns whose snapshots go.
         rewinds: The undo records that go, by name; what those rewinds removed from the conversation goes with them.
+        tasks: The removed tasks whose logs go, by id: nothing brings them back.
         leftovers: How many turns and rewinds go of which a crash left something that nothing needs.
         freed_bytes: What the disk gets back; what a fork of the session uses too stays.
         skipped: Why nothing could be removed; None where it could.
@@ -48,16 +49,18 @@ class Pruned:
     title: str | None = None
     turns: tuple[int, ...] = ()
     rewinds: tuple[str, ...] = ()
+    tasks: tuple[str, ...] = ()
     leftovers: int = 0
     freed_bytes: int = 0
     skipped: str | None = None
 
     def to_json(self) -> dict[str, object]:
-        """Return ``{"session", "turns", "rewinds", "leftovers", "freed_bytes", "skipped"}``."""
+        """Return ``{"session", "turns", "rewinds", "tasks", "leftovers", "freed_bytes", "skipped"}``."""
         return {
             "session": self.session,
             "turns": list(self.turns),
             "rewinds": list(self.rewinds),
+            "tasks": list(self.tasks),
             "leftovers": self.leftovers,
             "freed_bytes": self.freed_bytes,
             "skipped": self.skipped,
@@ -94,7 +97,9 @@ def sweep(root: Path) -> Iterator[Checked]:
 
 def _prune(transcript: Path, open_at: Opener, *, undo: bool, dry_run: bool) -> Pruned | None:
     sidecar = paths.sidecar(transcript)
-    if not any(os.path.isdir(sidecar / name) for name in ("turns", "undo")):
+    from sessions.rewind.pruning import KEPT_IN  # noqa: PLC0415 - a list does not pay for it
+
+    if not any(os.path.isdir(sidecar / name) for name in KEPT_IN):
         return None
     try:
         with open_at(transcript, read_only=True) as session:
@@ -116,6 +121,7 @@ def _said(session: Session, seen: Pruning, done: Pruning) -> Pruned:
         session.title,
         done.eviction.turns,
         done.eviction.records,
+        seen.tasks,
         len(seen.dead_turns) + len(seen.dead_records),
         done.eviction.freed_bytes + seen.dead_bytes,
     )

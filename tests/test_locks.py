@@ -1,6 +1,8 @@
 """Kernel locks between real processes."""
 
+import contextlib
 import fcntl
+import io
 import json
 import os
 import signal
@@ -10,8 +12,10 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from interrupting import interruptions
 
-from sessions import LockedError, SessionStore, user_message
+from sessions import LockedError, SessionStore, hold, locks, ownership, user_message
+from sessions import store as stores
 from sessions.locks import FileLock, HeldError
 
 HOLDER = """
@@ -198,13 +202,32 @@ def test_a_lock_that_cannot_be_signed_is_held_all_the_same(tmp_path, monkeypatch
     lock = FileLock(tmp_path / "lock")
     lock.acquire()
 
-    def full(*_args):
-        raise OSError(28, "No space left on device")
+    class Full(io.FileIO):
+        def write(self, _data):
+            raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(os, "pwrite", full)
+    monkeypatch.setattr(lock, "_file", Full(lock._file.fileno(), "a+b", closefd=False))
     lock.sign()
     assert lock.held
     lock.release()
+
+
+def test_a_lock_that_is_forgotten_is_given_back(tmp_path):
+    FileLock(tmp_path / "lock").acquire()
+    FileLock(tmp_path / "lock").acquire()
+
+
+def test_ctrl_c_anywhere_leaves_no_lock_that_nobody_has(tmp_path):
+    def work():
+        lock = FileLock(tmp_path / "lock")
+        lock.acquire()
+        lock.sign()
+        lock.release()
+
+    for _ in interruptions(work, [locks]):
+        again = FileLock(tmp_path / "lock")
+        again.acquire()
+        again.release()
 
 
 # -- sessions ----------------------------------------------------------------------------------------------------------
@@ -297,3 +320,14 @@ def test_a_new_session_takes_the_lock_with_its_first_message(store, project):
     with pytest.raises(LockedError):
         SessionStore(store.root).open(session.id)
     session.close()
+
+
+def test_ctrl_c_anywhere_in_an_opening_leaves_nobody_who_has_it_open(store, closed):
+    def work():
+        store.open(closed.id).close()
+
+    for _ in interruptions(work, [locks, ownership, hold, stores]):
+        with contextlib.suppress(KeyError):  # broken off on its way to the caller, or while it is closed
+            store._open.sessions[closed.path].close()
+        with SessionStore(store.root).open(closed.id) as session:
+            assert len(session.messages) == 1

@@ -74,6 +74,8 @@ def _what(pruned: Pruned) -> Iterator[str]:
         yield f"the snapshots of {words.count(len(pruned.turns), 'turn')}"
     if pruned.rewinds:
         yield words.count(len(pruned.rewinds), "undo record")
+    if pruned.tasks:
+        yield f"the logs of {words.count(len(pruned.tasks), 'removed task')}"
     if pruned.leftovers:
         yield f"what was left of {words.count(pruned.leftovers, 'unfinished step')}"
 

@@ -202,7 +202,7 @@ class Recorder:
             ends = [self._capturing(timeline, self._edit_of(turn, touch.path)).after(touch.path) for touch in going_on]
             if ends:
                 self._log.append(ends, sync=False)
-            self._keeper.sync_afters(timeline.touches_since_mark(turn.turn))
+            self._keeper.sync_afters(timeline, timeline.touches_since_mark(turn.turn))
             changed = [record for path in self._changed_by_others(timeline, turn) for record in self._as_is(turn, path)]
             if any(record["payload"] for record in changed):
                 self._keeper.sync_names(turn)
@@ -247,7 +247,7 @@ class Recorder:
     def _conclude(self, timeline: Timeline, turn: TurnRecord) -> None:
         touches = timeline.touches_of(turn.turn)
         if touches:
-            self._keeper.sync_afters(timeline.touches_since_mark(turn.turn))
+            self._keeper.sync_afters(timeline, timeline.touches_since_mark(turn.turn))
             last = [touch for touch in touches if timeline.last_touch(turn.turn, touch.path) is touch]
             settled = [record for touch in last if (record := self._settled(touch)) is not None]
             end = {"kind": "end", "turn": turn.turn} | net(touches, self._payloads).to_record()

@@ -12,6 +12,7 @@ from sessions.rewind.examining import identity_from
 from sessions.rewind.numbers import snapshot_number
 from sessions.rewind.payloads import Payloads
 from sessions.rewind.recorded import Touch, TurnRecord
+from sessions.rewind.retention import is_pruned
 from sessions.rewind.states import Absent, Content, Image, OverLimit, Unreadable, same
 from sessions.rewind.timeline import Timeline
 from sessions.rewind.worktree import Identity, OutsideError, ReadFailedError, Worktree
@@ -70,17 +71,19 @@ class Keeper:
     def after(self, timeline: Timeline, turn: TurnRecord, path: str) -> tuple[Image, Identity | None]:
         """Keep what a path is behind an edit, without bytes where they cannot be stored; durable by ``sync_afters``.
 
+        Of a turn whose snapshots the limits removed no bytes are kept any more: nothing goes back to them.
         A file of another size than before is read once, digested while it is copied; else it is read first to see
         whether there is anything to copy.
         """
-        changed = self._keep_changed(timeline, turn, path)
+        pruned = turn.turn in timeline.pruned_turns
+        changed = self._keep_changed(timeline, turn, path) if not pruned else None
         if changed is not None:
             return changed
         state, identity = self._worktree.examine(path)
         if isinstance(state, Unreadable) and self._worktree.is_below_a_file(path):
             state = Absent()
         image = Image(state)
-        if isinstance(state, Content) and state.size <= self._limit_bytes:
+        if isinstance(state, Content) and state.size <= self._limit_bytes and not pruned:
             image = self._keep_after(timeline, turn, path, image)
         return image, identity
 
@@ -96,9 +99,14 @@ class Keeper:
         state, now = self._worktree.examine(touch.path)
         return now if now is not None and now.settled and same(state, touch.after.state) else None
 
-    def sync_afters(self, touches: Sequence[Touch]) -> None:
-        """Make what edits left durable."""
-        kept = {touch.after.payload for touch in touches if touch.after is not None and touch.after.payload is not None}
+    def sync_afters(self, timeline: Timeline, touches: Sequence[Touch]) -> None:
+        """Make what edits left durable, but for what the limits removed meanwhile.
+
+        Raises:
+            OSError: Something is not there, or cannot be made durable.
+        """
+        payloads = {touch.after.payload for touch in touches if touch.after is not None}
+        kept = {each for each in payloads if each is not None and not is_pruned(timeline, each)}
         for payload in sorted(kept, key=lambda payload: payload.file):
             if payload.file.endswith(".after"):
                 self._payloads.sync(payload)

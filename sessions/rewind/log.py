@@ -9,14 +9,16 @@ damage.
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import io
 import os
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from sessions import files
+from sessions import files, locks
 from sessions.errors import ConflictError
-from sessions.locks import FileLock, HeldError
+from sessions.locks import HeldError
 from sessions.rewind.folding import Folding
 from sessions.rewind.timeline import VERSION, Timeline
 from sessions.transcript.codec import dumps, loads
@@ -37,10 +39,10 @@ class CaptureLog:
         self.sidecar = sidecar
         self._make = make
         self.path = sidecar / TIMELINE
-        self._lock = FileLock(sidecar / "captures.lock")
+        self._lock_path = sidecar / "captures.lock"
         self._writing = threading.RLock()  # held while the lock is, and while it is waited for
         self._reading = threading.RLock()
-        self._depth = 0
+        self._held = False
         self._inode: int | None = None
         self._offset = 0
         self._behind = False
@@ -61,29 +63,33 @@ class CaptureLog:
     def locked(self) -> Iterator[Timeline]:
         """Hold the log's lock and give the timeline as of now. May be entered again by the thread that holds it.
 
+        An exception, also that of a signal, leaves no lock behind: it is given back with the exception at the latest.
+
         Raises:
             ConflictError: Somebody else holds it and does not go on; or the session is gone.
         """
         with self._writing:
-            if not self._depth:
-                self._take()
-            self._depth += 1
-            try:
+            if self._held:
                 yield self.read()
-            finally:
-                self._depth -= 1
-                if not self._depth:
-                    self._lock.release()
+                return
+            with self._taken() as lock:  # no call of Python in what ends it: a signal could come between
+                try:
+                    self._held = True
+                    yield self.read()
+                finally:
+                    self._held = False
+                    if not lock.closed:  # as it is in a forked child
+                        fcntl.flock(lock, fcntl.LOCK_UN)
 
-    def _take(self) -> None:
+    def _taken(self) -> io.FileIO:
         try:
             if self._make:
                 files.make_directory(self.sidecar)
-            self._lock.acquire(wait_s=_PATIENCE_S)
+            return locks.taken(self._lock_path, wait_s=_PATIENCE_S)
         except HeldError as held:
             who = "another process" if held.pid is None else f"process {held.pid}"
             raise ConflictError(
-                f"{who} holds {self._lock.path} for more than {_PATIENCE_S:.0f} s: it may be stopped", pid=held.pid
+                f"{who} holds {self._lock_path} for more than {_PATIENCE_S:.0f} s: it may be stopped", pid=held.pid
             ) from None
         except FileNotFoundError:
             raise ConflictError(f"the session of {self.sidecar} is gone") from None
@@ -105,8 +111,8 @@ class CaptureLog:
         data = b"".join(dumps(record) + b"\n" for record in numbered)
         if self._has_fragment():
             data = b"\n" + data
-        files.append(self.path, data, create=True, sync=sync)
         self._behind = True
+        files.append(self.path, data, create=True, sync=sync)
         with contextlib.suppress(OSError):  # they are appended, whether or not they can be read back now
             self.read()
 
@@ -123,8 +129,12 @@ class CaptureLog:
         self._inode = status.st_ino
         data = os.pread(fd, status.st_size - self._offset, self._offset)
         complete = data.rfind(b"\n") + 1
-        self._folding.extend(_parse(line) for line in data[:complete].split(b"\n") if line)
-        self._offset += complete
+        try:
+            self._folding.extend(_parse(line) for line in data[:complete].split(b"\n") if line)
+            self._offset += complete
+        except BaseException:  # Ctrl-C, with some of them in it: the next call reads all anew
+            self._folding, self._offset = Folding(), 0
+            raise
 
 
 def _parse(line: bytes) -> object:

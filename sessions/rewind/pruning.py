@@ -1,11 +1,14 @@
 """Keeping one session within its limits: bytes of old snapshots and undo records are removed, never their record.
 
+The folder of a task goes with the last undo record that could bring the task back.
+
 ===  ==========================================  =======================================================================
  #   step                                        what a crash after it leaves
 ===  ==========================================  =======================================================================
  1   append ``prune`` to the timeline, durably   bytes that nothing needs; the next pruning removes them
  2   undo records: stage, then the directory     likewise
  3   turns: the directory, then the marker       less and less of them
+ 4   folders of tasks                            likewise
 ===  ==========================================  =======================================================================
 
 Nothing is removed while a rewind is unfinished, nor where records of the timeline are missing: what is needed is not
@@ -24,11 +27,14 @@ from sessions.errors import SessionsError
 from sessions.rewind.journal import Journal
 from sessions.rewind.log import CaptureLog
 from sessions.rewind.numbers import turn_number
-from sessions.rewind.retention import Eviction, evict, freed, holdings_of
+from sessions.rewind.retention import Eviction, evict, freed, holdings_of, tasks_needed, tasks_removed
 from sessions.rewind.timeline import Timeline
-from sessions.rewind.usage import Usage, names_in
+from sessions.rewind.usage import Usage, measured, names_in
 from sessions.settings import UNLIMITED, Limits
+from sessions.subagents.remains import remains
 
+KEPT_IN = ("turns", "undo", "tasks")
+"""The directories of a sidecar that something may go from."""
 _MARKER = "turn-"
 
 
@@ -40,18 +46,20 @@ class Pruning:
         eviction: What goes because of the limits.
         dead_turns: Numbers of turns whose directories or markers a crash left.
         dead_records: Names of undo records likewise, and of rewinds that never came true.
-        dead_bytes: What those take.
+        tasks: The tasks whose folders go, by id: nothing brings them back, and nobody of them lives.
+        dead_bytes: What these three take.
     """
 
     eviction: Eviction = field(default_factory=Eviction)
     dead_turns: tuple[int, ...] = ()
     dead_records: tuple[str, ...] = ()
+    tasks: tuple[str, ...] = ()
     dead_bytes: int = 0
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing goes."""
-        return not (self.eviction.going or self.dead_turns or self.dead_records)
+        return not (self.eviction.going or self.dead_turns or self.dead_records or self.tasks)
 
 
 class Pruner:
@@ -65,6 +73,7 @@ class Pruner:
         self._log = log
         self._journal = journal
         self._sidecar = journal.sidecar
+        self._tasks = journal.sidecar / "tasks"
         self._limits = limits
         self._usage: Usage | None = None
 
@@ -95,7 +104,7 @@ class Pruner:
 
         The first call walks the sidecar; later ones look at what was added since.
         """
-        if self._limits == UNLIMITED or not any(os.path.exists(self._sidecar / name) for name in ("turns", "undo")):
+        if self._limits == UNLIMITED or not any(os.path.exists(self._sidecar / name) for name in KEPT_IN):
             return
         with contextlib.suppress(OSError, SessionsError):  # what is done is done; the next turn tries again
             self._keep_within()
@@ -106,11 +115,11 @@ class Pruner:
             if usage is None:
                 usage = Usage(self._sidecar)
                 usage.update()
-                self._carry_out(self._leftovers(timeline, usage))
+                self._carry_out(self._with_tasks(self._leftovers(timeline, usage), timeline))
             usage.update()
             if _may_exceed(self._limits, timeline, usage):
-                eviction = self._decide(timeline, usage, self._limits).eviction
-                self._carry_out(Pruning(eviction))
+                decided = self._decide(timeline, usage, self._limits)
+                self._carry_out(Pruning(decided.eviction, tasks=decided.tasks))
                 usage.update()
         self._usage = usage
 
@@ -122,7 +131,8 @@ class Pruner:
         pruning = self._leftovers(timeline, usage)
         turns = {turn: held for turn, held in usage.turns.items() if turn not in pruning.dead_turns}
         records = {name: held for name, held in usage.records.items() if name not in pruning.dead_records}
-        return replace(pruning, eviction=evict(*holdings_of(timeline, turns, records), limits))
+        eviction = evict(*holdings_of(timeline, turns, records), limits)
+        return self._with_tasks(replace(pruning, eviction=eviction), timeline)
 
     def _is_unsure(self, timeline: Timeline) -> bool:
         """Tell whether it is not known what is needed."""
@@ -134,7 +144,8 @@ class Pruner:
             return Pruning()
         turns, records = self._dead_turns(timeline, usage), self._dead_records(timeline, usage)
         dead = [usage.turns[turn] for turn in turns if turn in usage.turns]
-        return Pruning(Eviction(), turns, records, freed([*dead, *(usage.records[name] for name in records)]))
+        dead += [usage.records[name] for name in records]
+        return Pruning(dead_turns=turns, dead_records=records, dead_bytes=freed(dead))
 
     def _dead_turns(self, timeline: Timeline, usage: Usage) -> tuple[int, ...]:
         marked = {turn for name in names_in(self._sidecar) if (turn := _marked_by(name)) is not None}
@@ -146,6 +157,15 @@ class Pruner:
         unfinished = (name for name in usage.records if not (self._journal.directory(name) / "record.json").exists())
         return tuple(sorted({*unfinished, *(usage.records.keys() & timeline.pruned_records)}))
 
+    def _with_tasks(self, pruning: Pruning, timeline: Timeline) -> Pruning:
+        """Add the tasks whose folders go with what goes."""
+        if self._is_unsure(timeline):
+            return pruning
+        needed = tasks_needed(timeline, without=pruning.eviction.records)
+        tasks = remains(self._tasks, needed=needed, removed=tasks_removed(timeline))
+        dead_bytes = pruning.dead_bytes + freed(measured(self._tasks / task) for task in tasks)
+        return replace(pruning, tasks=tasks, dead_bytes=dead_bytes)
+
     # -- removing --------------------------------------------------------------------------------------------------
 
     def _carry_out(self, pruning: Pruning) -> None:
@@ -156,6 +176,9 @@ class Pruner:
             self._remove_record(record)
         for turn in (*pruning.dead_turns, *turns):
             self._remove_turn(turn)
+        for task in pruning.tasks:
+            with contextlib.suppress(FileNotFoundError):  # whoever broke off its start removes it, too
+                shutil.rmtree(self._tasks / task)
 
     def _remove_record(self, record: str) -> None:
         directory = self._journal.directory(record)

@@ -96,13 +96,13 @@ class Children:
                 lock = FileLock(paths.sidecar(self._transcript(name)) / "lock")
                 if not lock.path.parent.is_dir():
                     continue
+                stack.callback(lock.release)
                 try:
                     lock.acquire()
                 except HeldError as held:
                     if but_own and held.pid == os.getpid():
                         continue
                     raise LockedError(name, held.pid, held.command) from None
-                stack.callback(lock.release)
             yield
 
     def refuse_taken(self, moves: Iterable[Move]) -> None:

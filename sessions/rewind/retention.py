@@ -15,6 +15,7 @@ from sessions.rewind.recorded import Step
 from sessions.rewind.states import Payload
 from sessions.rewind.timeline import Timeline
 from sessions.settings import Limits
+from sessions.subagents.record import TaskRecord
 
 Inode = tuple[int, int]
 """The device and the number of a file: what names of the same bytes share."""
@@ -152,6 +153,22 @@ def is_pruned(timeline: Timeline, payload: Payload | None) -> bool:
             return turn_in(payload.file) in timeline.pruned_turns
         case _:
             return False
+
+
+def tasks_needed(timeline: Timeline, *, without: Container[str] = ()) -> frozenset[str]:
+    """Return the tasks that are on the timeline, or that an undo would bring back.
+
+    Args:
+        without: Names of undo records that are going.
+    """
+    usable = [step for step in timeline.steps if timeline.is_usable(step) and step.record not in without]
+    stashed = (timeline.stash[step.rewind].tasks for step in usable if step.rewind in timeline.stash)
+    return frozenset(timeline.tasks).union(*stashed)
+
+
+def tasks_removed(timeline: Timeline) -> dict[str, TaskRecord]:
+    """Return the tasks that rewinds removed, as they were then, by id."""
+    return {name: task for stashed in timeline.stash.values() for name, task in stashed.tasks.items()}
 
 
 def holdings_of(

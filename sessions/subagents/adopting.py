@@ -38,7 +38,8 @@ def started_by_host(process: int | Process) -> Started:
     pid = process if isinstance(process, int) else getattr(process, "pid", None)
     if not isinstance(pid, int) or isinstance(pid, bool):
         raise RequestError(f"not a process: {process!r}"[:200])
-    identity, group = identity_of(pid), _group_of(pid)
+    group = _group_of(pid)
+    identity = identity_of(pid) if group is not None else None
     if identity is None or group is None:
         raise NotFoundError("process", pid)
     if pid <= 1 or identity in own_line():
@@ -76,5 +77,5 @@ def _peeked(pid: int) -> int | None:
 def _group_of(pid: int) -> int | None:
     try:
         return os.getpgid(pid)
-    except OSError:
+    except (OSError, OverflowError):  # larger than any number of a process
         return None

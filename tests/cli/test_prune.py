@@ -56,7 +56,7 @@ def test_prune_removes_what_the_dry_run_said(cli: Cli, full: Any) -> None:
     assert done.exit_code == 0
     assert done.json == seen
     (said,) = seen
-    assert set(said) == {"session", "turns", "rewinds", "leftovers", "freed_bytes", "skipped"}
+    assert set(said) == {"session", "turns", "rewinds", "tasks", "leftovers", "freed_bytes", "skipped"}
     assert (said["session"], said["turns"], len(said["rewinds"]), said["skipped"]) == (full.id, [1], 1, None)
     assert said["freed_bytes"] > 0
     assert (full.path.read_bytes(), full.path.stat().st_mtime_ns) == transcript

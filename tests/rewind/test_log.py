@@ -1,5 +1,6 @@
 """The timeline's log on disk: fragments, damage, several processes and threads."""
 
+import contextlib
 import json
 import os
 import subprocess
@@ -8,8 +9,10 @@ import textwrap
 
 import pytest
 from agent import contents, make
+from interrupting import interruptions
 
-from sessions import DataError, SessionStore
+from sessions import DataError, SessionStore, locks
+from sessions.rewind import log as rewind_log
 from sessions.rewind.log import CaptureLog
 
 
@@ -145,3 +148,26 @@ def test_a_record_that_could_not_be_appended_is_not_half_there(worked, number):
         log.append([{"kind": "x"}])
     assert json.loads(worked.path.read_bytes().splitlines()[-1])["kind"] == "x"
     assert os.path.getsize(worked.path) > len(before)
+
+
+def test_ctrl_c_anywhere_leaves_the_log_to_everybody_and_every_record_whole(tmp_path, monkeypatch):
+    monkeypatch.setattr(rewind_log, "_PATIENCE_S", 0)
+    log = CaptureLog(tmp_path / "s.ckpt")
+
+    def append(to):
+        with to.locked() as timeline:
+            to.append([{"kind": "x", "knows": timeline.next_seq}], sync=False)
+
+    def work():
+        try:
+            append(log)
+        except KeyboardInterrupt:
+            append(log)  # what an error handler does, before anybody has let go of the exception
+            raise
+
+    for _ in interruptions(work, [contextlib, locks, rewind_log]):
+        append(CaptureLog(log.sidecar))
+        append(log)
+    records = [json.loads(line) for line in log.path.read_bytes().splitlines()]
+    assert [record["seq"] for record in records] == list(range(len(records)))
+    assert [record["knows"] for record in records] == list(range(len(records)))
