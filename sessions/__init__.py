@@ -49,7 +49,8 @@ rewind goes on in is made where nobody sees it and published by the transaction 
 loads none.
 
 **Limits.** Snapshots of old turns and old undo records, with the logs of tasks that only those could bring back, are
-removed when a turn or a rewind ends (`sessions.rewind.pruning`). The timeline goes on knowing of them: a file that would need one is left alone, and named.
+removed when a turn or a rewind ends (`sessions.rewind.pruning`). The timeline goes on knowing of them: a file that
+would need one is left alone, and named.
 """
 
 from __future__ import annotations

@@ -341,6 +341,7 @@ class Tasks:
         folder = self._roster.folder(task.id)
         if task.tag and (folder.started() is not None or not isinstance(error, OSError)):  # else it cannot be started
             self._work.stop_unrecorded(task)
+        self._roster.forget(task.id)
         folder.remove()
         with contextlib.suppress(OSError, ConflictError), self._log.locked() as timeline:
             captured = [touch.path for touch in timeline.touches if task.id in touch.authors]

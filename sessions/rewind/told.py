@@ -13,9 +13,7 @@ def notices_that_stay(timeline: Timeline, span: Span) -> frozenset[str]:
     A notice stands where its task ended, which may be turns behind the one that started it. It is written once, so with
     the turn it stands in it must not go: the turn that started the task would wait for it for ever.
     """
-    return frozenset(
-        notice_id(task.id) for task in timeline.tasks.values() if not span.holds((task.seq, 0, 0, 0), task.turn)
-    )
+    return frozenset(notice_id(task.id) for task in timeline.tasks.values() if not span.ends(task))
 
 
 def notices_of_new_turns(step: Step, timeline: Timeline) -> frozenset[str]:
