@@ -109,14 +109,12 @@ class Ongoing:
     ) -> Iterator[Touch]:
         """Yield what is there now where tasks may make files, and was not when they began; with when they ended."""
         seen = set(known)
-        for task, known_until in tasks.items():
-            for path in (below for each in task.edits for below in self._worktree.descend(each)):
-                if path in seen or self._worktree.why_not(path) is not None or is_newer(path, known_until):
-                    continue
-                seen.add(path)
-                state, _ = self._worktree.examine(path, limit_bytes=self._limit_bytes)
-                order = (timeline.next_seq, 0, 0, len(seen))
-                yield Touch(order, task.turn, path, Image(Absent()), Image(state), task.id, authors=(task.id,))
+        for place, (task, path) in enumerate(appeared(self._worktree, tasks, lambda _, path: path in seen)):
+            if is_newer(path, tasks[task]):
+                continue
+            state, _ = self._worktree.examine(path, limit_bytes=self._limit_bytes)
+            order = (timeline.next_seq, 0, 0, place)
+            yield Touch(order, task.turn, path, Image(Absent()), Image(state), task.id, authors=(task.id,))
 
     def _of_turn(self, found: AsOfNow, turn: int) -> AsOfNow:
         last = {touch.path: place for place, touch in enumerate(found.touches) if touch.turn == turn}
@@ -130,6 +128,22 @@ class Ongoing:
             now[place] = replace(now[place], after=Image(state))
             changed.append(now[place])
         return AsOfNow(now, {**found.live, **_live(changed)}, found.turns | {touch.turn for touch in changed})
+
+
+def appeared(
+    worktree: Worktree, tasks: Iterable[TaskRecord], is_known: Callable[[TaskRecord, str], bool]
+) -> Iterator[tuple[TaskRecord, str]]:
+    """Yield what lies where tasks may make files and is not on record, each path once, with the first such task.
+
+    Args:
+        is_known: Tells whether a path is on record, for a task.
+    """
+    seen: set[str] = set()
+    for task in tasks:
+        for path in (below for each in task.edits for below in worktree.descend(each)):
+            if path not in seen and not is_known(task, path) and worktree.why_not(path) is None:
+                seen.add(path)
+                yield task, path
 
 
 def _live(touches: Iterable[Touch]) -> dict[str, str]:

@@ -18,6 +18,7 @@ from sessions.rewind.files_planning import FilesPlanner
 from sessions.rewind.foreign import ForeignHistory
 from sessions.rewind.log import CaptureLog
 from sessions.rewind.needs import Need, Places, is_within, needs_after, needs_at_mark, needs_of_run, unmatched
+from sessions.rewind.ongoing import appeared
 from sessions.rewind.options import Options, check
 from sessions.rewind.plan import FileVerdict, Gap, Plan
 from sessions.rewind.policy import Policies, objection, policies, running
@@ -27,6 +28,7 @@ from sessions.rewind.targets import Reference, Target, resolve, which_runs, writ
 from sessions.rewind.timeline import Timeline
 from sessions.rewind.told import notices_that_stay
 from sessions.rewind.worktree import Worktree
+from sessions.subagents.record import TaskRecord
 from sessions.subagents.scope import unstopped
 from sessions.transcript import reader
 from sessions.transcript.now import TranscriptNow
@@ -254,13 +256,13 @@ class RewindPlanner:
     def _with_what_appeared(self, needs: list[Need], going: Background, timeline: Timeline) -> list[Need]:
         """Add what appeared where work that goes may change files: it is on record once that has ended."""
         known = {need.path for need in needs}
-        appeared: dict[str, Need] = {}
-        for task in going.tasks:
-            for path in (below for each in task.edits for below in self._worktree.descend(each)):
-                is_new = timeline.touch_in(task.turn, path) is None and path not in known
-                if is_new and self._worktree.why_not(path) is None:
-                    appeared.setdefault(path, Need(path, Image(Absent()), None, task.id, stopping=True))
-        return sorted([*needs, *appeared.values()], key=lambda need: need.path)
+
+        def is_known(task: TaskRecord, path: str) -> bool:
+            return path in known or timeline.touch_in(task.turn, path) is not None
+
+        found = appeared(self._worktree, going.tasks, is_known)
+        new = [Need(path, Image(Absent()), None, task.id, stopping=True) for task, path in found]
+        return sorted([*needs, *new], key=lambda need: need.path)
 
     def _needs(self, timeline: Timeline, target: Target, options: Options) -> list[Need]:
         touches: Sequence[Touch] = timeline.touches
