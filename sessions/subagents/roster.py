@@ -147,12 +147,11 @@ class Roster:
     def _state_without_exit(self, task: TaskRecord, *, cancelled: bool) -> Ended | None:
         if self._is_there(task) and (cancelled or self.folder(task.id).started() is None):
             return None  # it is being stopped, or just started
-        if cancelled:
-            return Ended("cancelled")
         code = self.code(task) if task.how == "adopt" else None
-        if code is not None:
-            return Ended("completed" if code == 0 else "failed", code, clock.timestamp())
-        return Ended("lost")
+        at = clock.timestamp() if code is not None else None  # its owner was told right now
+        if cancelled:
+            return Ended("cancelled", code, at)
+        return Ended("completed" if code == 0 else "failed", code, at) if code is not None else Ended("lost")
 
     def code(self, task: TaskRecord) -> int | None:
         """Return what a program exited with, negative where a signal ended it; None where nobody knows."""
