@@ -25,6 +25,8 @@ from functools import partial
 from pathlib import Path
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.0005, 0.02
+_ASKING_S = 0.01
+"""How long a lock is waited for at least: somebody may only be asking whether it is held."""
 
 
 class HeldError(Exception):
@@ -52,7 +54,7 @@ def taken(path: Path, *, wait_s: float = 0) -> io.FileIO:
         HeldError: Somebody else holds it, and went on holding it.
         OSError: The file cannot be made or the file system knows no locks.
     """
-    deadline = time.monotonic() + wait_s
+    deadline = time.monotonic() + max(wait_s, _ASKING_S)
     pause_s = _FIRST_PAUSE_S
     while True:
         file = _opened(path)
@@ -188,7 +190,8 @@ def _pid_of_holder(file: io.FileIO) -> int | None:
     inode = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
     try:
         with open("/proc/locks", encoding="ascii") as locks:
-            fields = next((line.split() for line in locks if f" {inode} " in line and "FLOCK" in line), None)
+            held = (line.split() for line in locks if f" {inode} " in line and "FLOCK" in line and " WRITE " in line)
+            fields = next((fields for fields in held if "->" not in fields), None)
         return int(fields[4]) if fields is not None else None
     except (OSError, ValueError, IndexError):
         return None

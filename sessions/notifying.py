@@ -43,9 +43,8 @@ class Notices:
         """Append the notice that a task ended, once: its id comes from the task's, so a crash repeats nothing."""
         log = self._roster.folder(task.id).log if task.how == "spawn" else None
         said = notice(task, ended, timestamp=clock.timestamp(), log=os.fspath(log) if log is not None else None)
-        if not self._transcript.exists():
-            return
-        if reader.place_of(self._transcript, notice_id(task.id), self._start_of(task)) is None:
+        start = self._start_of(task)
+        if not self._transcript.exists() or reader.place_of(self._transcript, notice_id(task.id), start) is None:
             self._append(said)
 
     def _start_of(self, task: TaskRecord) -> int:

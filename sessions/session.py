@@ -590,22 +590,26 @@ class Session:
             self._close()
 
     def _close(self) -> None:
-        with self.hold.guard:
-            if self.hold.closed:
-                return
-            try:
-                if self._turn is not None:
-                    self._turn.end()
-            finally:
-                if self._scratch is not None:
-                    self._scratch.cleanup()
-                    self._source = self.path
-                self.hold.end()  # first: whoever opens it when the store has forgotten it finds no lock
-                self._on_close(self)
-        self._work.close()
-        root = self._opened(self.path.with_name(f"{self.root_id}.jsonl")) if self.root_id is not None else None
-        if root is not None:
-            root._work.take_over(self.id)  # noqa: SLF001 - its own class
+        try:
+            with self.hold.guard:
+                if not self.hold.closed:
+                    self._end()
+        finally:
+            self._work.close()
+            root = self._opened(self.path.with_name(f"{self.root_id}.jsonl")) if self.root_id is not None else None
+            if root is not None:
+                root._work.take_over(self.id)  # noqa: SLF001 - its own class
+
+    def _end(self) -> None:
+        try:
+            if self._turn is not None:
+                self._turn.end()
+        finally:
+            if self._scratch is not None:
+                self._scratch.cleanup()
+                self._source = self.path
+            self.hold.end()  # first: whoever opens it when the store has forgotten it finds no lock
+            self._on_close(self)
 
     def _is_open(self, child: str) -> bool:
         return self._opened(self.path.with_name(f"{child}.jsonl")) is not None
@@ -639,13 +643,16 @@ class Session:
             mine = below(self.id, timeline)
             self._work.cancel([task for task in timeline.tasks.values() if task.session in mine], done=stopped)
             self._dismiss([child for child in timeline.children if child in mine and child != self.id])
-            with self.hold.ready(what):
-                try:
-                    yield
-                finally:
-                    self.hold.end(removed=True)
-                    self._on_close(self)
-            self._work.close()
+            try:
+                with self.hold.ready(what):
+                    try:
+                        yield
+                    finally:
+                        self.hold.end(removed=True)
+                        self._on_close(self)
+            finally:
+                if self.hold.closed:
+                    self._work.close()
 
     def prune(self, *, undo: bool = False, dry_run: bool = False) -> Pruning:
         """Remove snapshots and undo records beyond the limits, as is done at the end of a turn and of a rewind.
@@ -689,7 +696,7 @@ class Session:
     def _starting(self, what: str) -> Iterator[None]:
         with self.hold.writing():
             self.hold.refuse_moving(what)
-            if self.path.exists() or self._pending:
+            if self.path.exists() or self._pending or self.root_id is not None:  # the root asks for that lock
                 self.hold.take()
             yield
 

@@ -224,7 +224,7 @@ class Tasks:
         mine = below(self._session_id, timeline)
         return self._described([task for task in timeline.tasks.values() if task.session in mine])
 
-    def find(self, reference: str | Task) -> TaskRecord:
+    def _find(self, reference: str | Task) -> TaskRecord:
         """Return a task as it is on record: the one with an id, or whose id begins so, or a ``Task``.
 
         Raises:
@@ -243,12 +243,16 @@ class Tasks:
         return tasks[matching[0]]
 
     def get(self, reference: str | Task) -> Task:
-        """Return one task as it is now; see ``find``."""
-        return self._described([self.find(reference)])[0]
+        """Return one task as it is now: the one with an id, or whose id begins so, or a ``Task``.
+
+        Raises:
+            NotFoundError: There is none; AmbiguousError: there are several.
+        """
+        return self._described([self._find(reference)])[0]
 
     def is_running(self, reference: str | Task) -> bool:
-        """Tell whether a task runs; see ``find``. Costs a look at that task alone, not at all processes."""
-        return self._roster.state(self.find(reference)) is None
+        """Tell whether a task runs; ``reference`` as for ``get``. Costs a look at it alone, not at all processes."""
+        return self._roster.state(self._find(reference)) is None
 
     def plan_cancel(self, tasks: Sequence[str | Task]) -> builtins.list[Task]:
         """Say which tasks cancelling some would stop; stops none.
@@ -260,7 +264,7 @@ class Tasks:
             NotFoundError: One of them is none; AmbiguousError: several are meant.
             ConflictError: One of them cannot be stopped from here, as for ``cancel``.
         """
-        return self._described(self._work.going([self.find(task) for task in tasks]))
+        return self._described(self._work.going([self._find(task) for task in tasks]))
 
     def cancel(self, task: str | Task) -> Task:
         """Stop a task for good: its process, its descendants wherever they went, and the tasks its subagents started.
@@ -276,7 +280,7 @@ class Tasks:
             UnstoppableError: Some process could not be stopped; it is named.
             ConflictError: It runs inside another process, or on the event loop of this very thread.
         """
-        record = self.find(task)
+        record = self._find(task)
         self._work.cancel([record])
         return self._described([self._work.timeline().tasks.get(record.id, record)])[0]
 
@@ -312,6 +316,7 @@ class Tasks:
         try:
             with self._holding(what):
                 record, turn = recorded()
+                self._work.hold_back([record])
                 if paths:
                     captured = self._recorder.begin_edit(turn, paths, by=record.id)
                     record = replace(record, edits=tuple(captured.named))
@@ -320,9 +325,11 @@ class Tasks:
                 start(record)
                 self._work.watch(record)
             [task] = self._described([record])
+            self._work.let_go(record)
         except BaseException as error:
             if record is not None:
                 self._take_back(record, error)
+                self._work.let_go(record)
             raise
         return task
 
@@ -339,9 +346,8 @@ class Tasks:
     def _take_back(self, task: TaskRecord, error: BaseException) -> None:
         """Forget a task that was not begun, and stop what runs of it."""
         folder = self._roster.folder(task.id)
-        if task.tag and (folder.started() is not None or not isinstance(error, OSError)):  # else it cannot be started
-            self._work.stop_unrecorded(task)
-        self._roster.forget(task.id)
+        failed = isinstance(error, OSError) and folder.started() is None  # then nothing runs
+        self._work.stop_unrecorded(replace(task, tag="") if failed else task)
         folder.remove()
         with contextlib.suppress(OSError, ConflictError), self._log.locked() as timeline:
             captured = [touch.path for touch in timeline.touches if task.id in touch.authors]

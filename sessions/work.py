@@ -13,6 +13,7 @@ import contextlib
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from sessions import clock
@@ -74,7 +75,7 @@ class Work:
         self._holding = holding
         self._is_left = is_left
         self._watcher = Watcher(self._changed)
-        self._cancelling: set[str] = set()
+        self._cancelling: Counter[str] = Counter()  # by how many: who is being cancelled, or just begun
         self._stopping_on: set[int] = set()
         self._lock = threading.Lock()
 
@@ -104,23 +105,23 @@ class Work:
             ConflictError: ``cancel`` would refuse it.
         """
         going = self._roster.to_stop(with_nested(tasks, self.timeline()))
-        self.refuse_on_loop_thread(going)
+        self._refuse_on_own_thread(going)
         self._refuse_elsewhere(going)
         self._refuse_inside(going)
         return going
 
-    def refuse_on_loop_thread(self, tasks: Iterable[TaskRecord]) -> None:
+    def _refuse_on_own_thread(self, tasks: Iterable[TaskRecord]) -> None:
         """Refuse to wait for work that waits for the calling thread.
 
         Raises:
-            ConflictError: The calling thread runs the event loop of one of the tasks.
+            ConflictError: The calling thread runs one of the tasks, or its event loop.
         """
         for task in tasks:
             attached = self._roster.attached.get(task.id)
-            if attached is not None and attached.on_loop_thread():
+            if attached is not None and attached.on_own_thread():
                 raise ConflictError(
-                    f"{task.label!r} runs on the event loop of this very thread and could never end meanwhile: call"
-                    " this with asyncio.to_thread"
+                    f"{task.label!r} runs on this very thread and could never end meanwhile: call this on another one,"
+                    " as asyncio.to_thread does"
                 )
 
     def cancel(self, tasks: Sequence[TaskRecord], *, done: list[StoppedTask] | None = None) -> list[StoppedTask]:
@@ -151,17 +152,30 @@ class Work:
         return done
 
     def stop_unrecorded(self, task: TaskRecord) -> None:
-        """Stop what may run of a task whose start was broken off."""
-        stop([Quarry(task.id, None, None, None, task.tag)], grace_s=0)
+        """Stop what may run of a task whose start was broken off, and forget it."""
+        self._watcher.unwatch(task.id)
+        self._roster.forget(task.id)
+        if task.tag:
+            stop([Quarry(task.id, None, None, None, task.tag)], grace_s=0)
+
+    def hold_back(self, tasks: Iterable[TaskRecord]) -> None:
+        """Settle none of the tasks until ``let_go``, so often as this was called: what becomes of them is not clear."""
+        with self._lock:
+            self._cancelling.update(task.id for task in tasks)
+
+    def let_go(self, task: TaskRecord) -> None:
+        """Settle a task that was held back, if it ended meanwhile."""
+        with self._lock:
+            self._cancelling -= Counter([task.id])
+        self._watcher.tell(task.id)
 
     def _stop(self, going: Sequence[TaskRecord], done: list[StoppedTask]) -> None:
-        with self._lock:
-            self._cancelling.update(task.id for task in going)
+        self.hold_back(going)
         try:
             self._stop_and_record(going, done)
         finally:
             with self._lock:
-                self._cancelling.difference_update(task.id for task in going)
+                self._cancelling -= Counter(task.id for task in going)
             stopped = {each.id for each in done}
             for task in going:
                 if task.id not in stopped:  # nobody was told of its end meanwhile
@@ -228,9 +242,8 @@ class Work:
         for task in tasks:
             if task.id in inside:
                 inside[task.id].uncancel()
-            elif task.how != "attach":
-                with contextlib.suppress(OSError):  # then the next opening finishes it
-                    self._roster.folder(task.id).unmark_cancelled()
+            elif task.how != "attach" and self._cancelling[task.id] == 1:  # else somebody else still cancels it
+                self._roster.folder(task.id).unmark_cancelled()
 
     def _conclude_cancelled(self, tasks: Sequence[TaskRecord]) -> None:
         """Record what cancelled tasks left, and that they are cancelled."""

@@ -108,6 +108,7 @@ class RewindPlanner:
         """
         check(options)
         timeline, outline = self._log.read(), self._transcript.outline(deep=False)
+        seq = timeline.next_seq  # first of all: what is recorded while this looks at files is not planned for
         target = _target(to, options, outline.prompts, timeline)
         wanted = policies(options.on_conflict, identify=self._worktree.identify, default="overwrite")
         tail = None
@@ -146,7 +147,7 @@ class RewindPlanner:
             mark=written(target.mark, timeline) if target.mark is not None else None,
             run=options.run,
             exceptions=tuple((self._shown(path), policy) for path, policy in wanted.by_path.items()),
-            basis=RewindBasis(files, going, timeline.next_seq, transcript, target, tail, to, options),
+            basis=RewindBasis(files, going, seq, transcript, target, tail, to, options),
         )
         refused = running(going.tasks) if options.on_running == "refuse" else None
         refused = refused or objection(files.refusing, files.unverified, since="the agent's last edit")

@@ -131,7 +131,9 @@ class UndoPlanner:
 
     def plan(self, reversal: Reversal) -> Plan:
         """Say what an undo or redo would do; changes nothing."""
-        came = self._returning.came_since(reversal, notices=notices_of_new_turns(reversal.step, self._log.read()))
+        timeline = self._log.read()
+        seq = timeline.next_seq  # first of all: what is recorded while this looks at files is not planned for
+        came = self._returning.came_since(reversal, notices=notices_of_new_turns(reversal.step, timeline))
         files = self._files(reversal, came)
         going = self._background(reversal, came)
         of = self._with_prompt(described(reversal.step, self._log.read()), reversal.record)
@@ -155,7 +157,7 @@ class UndoPlanner:
             of=of,
             notes=tuple(_do_not_come_back(reversal)),
             exceptions=tuple((self._shown(path), each) for path, each in reversal.policies.by_path.items()),
-            basis=UndoBasis(files, going, self._log.read().next_seq, reversal, came),
+            basis=UndoBasis(files, going, seq, reversal, came),
         )
         return replace(plan, refused=self._objection(reversal, plan, files, came))
 

@@ -21,7 +21,7 @@ _PATIENCE_S = 1.0  # per call of a host's ``wait``
 
 
 class Attached(Protocol):
-    """Work that can be cancelled and waited for, from any thread."""
+    """Work that can be cancelled and waited for, from any thread but its own."""
 
     def cancel(self) -> None:
         """Ask it to end; returns at once. What the host's own ``cancel`` raises passes through."""
@@ -32,8 +32,8 @@ class Attached(Protocol):
     def wait(self, timeout_s: float) -> bool:
         """Wait until it has ended; return whether it has. On the loop's own thread that would wait for itself."""
 
-    def on_loop_thread(self) -> bool:
-        """Tell whether the calling thread runs the loop of the work right now, so that waiting would never end."""
+    def on_own_thread(self) -> bool:
+        """Tell whether the calling thread is the work's own, or runs its loop, so that waiting would never end."""
 
     def outcome(self) -> Outcome | None:
         """Return how it ended; None: it has not."""
@@ -66,7 +66,7 @@ def attached_to(
         RequestError: It is none of the three, or ``wait`` does not say whether the work has ended.
     """
     if isinstance(task, threading.Thread) and cancel is not None and wait is None:
-        return _AttachedPair(cancel, _joining(task))
+        return _AttachedPair(cancel, _joining(task), task)
     if task is not None and not (isinstance(task, threading.Thread) or hasattr(task, "get_loop")):
         raise RequestError(f"not an asyncio task, and no thread: {task!r}; other work is given by cancel= and wait=")
     if task is not None and not isinstance(task, threading.Thread) and cancel is None and wait is None:
@@ -79,7 +79,7 @@ def attached_to(
 
 def _joining(thread: threading.Thread) -> Callable[[float], bool]:
     def wait(timeout_s: float) -> bool:
-        if thread.ident is None:  # not started yet
+        if thread.ident is None or thread is threading.current_thread():  # not started yet; or asked by the work itself
             time.sleep(min(timeout_s, _SLICE_S))
             return False
         thread.join(timeout_s)
@@ -124,7 +124,7 @@ class _AttachedTask:
             self._ended.wait(min(left, _SLICE_S))
         return True
 
-    def on_loop_thread(self) -> bool:
+    def on_own_thread(self) -> bool:
         import asyncio  # noqa: PLC0415 - whoever has a task has it
 
         try:
@@ -160,7 +160,10 @@ class _AttachedTask:
 
 
 class _AttachedPair:
-    def __init__(self, cancel: Callable[[], object], wait: Callable[[float], bool]) -> None:
+    def __init__(
+        self, cancel: Callable[[], object], wait: Callable[[float], bool], thread: threading.Thread | None = None
+    ) -> None:
+        self._thread = thread
         self._cancel = cancel
         self._wait = wait
         self._outcome: Outcome = "completed"
@@ -181,8 +184,8 @@ class _AttachedPair:
             self._outcome, self._failure = "failed", " ".join(repr(error).split())[:_FAILURE_CHARACTERS]
             return True
 
-    def on_loop_thread(self) -> bool:
-        return False
+    def on_own_thread(self) -> bool:
+        return self._thread is threading.current_thread()
 
     def outcome(self) -> Outcome | None:
         return self._outcome if self.wait(0) else None

@@ -24,6 +24,17 @@ _statuses: dict[str, Callable[[], int | None]] = {}
 _inside_lock = threading.Lock()
 
 
+def _begin_in_child() -> None:
+    """Know of nothing in a forked child: the work is its parent's."""
+    global _inside_lock  # noqa: PLW0603 - a thread of the parent may have held it
+    _inside_lock = threading.Lock()
+    _inside.clear()
+    _statuses.clear()
+
+
+os.register_at_fork(after_in_child=_begin_in_child)
+
+
 class Roster:
     """Looks at tasks.
 

@@ -76,10 +76,10 @@ def test_the_thread_of_the_loop_is_recognised(loop):
     attached = attached_to(spawn(loop, asyncio.sleep(1000)), None, None)
 
     async def ask():
-        return attached.on_loop_thread()
+        return attached.on_own_thread()
 
     assert asyncio.run_coroutine_threadsafe(ask(), loop).result()
-    assert not attached.on_loop_thread()
+    assert not attached.on_own_thread()
     assert not asyncio.run(ask())
     attached.cancel()
     attached.wait(GIVE_UP_S)
@@ -121,7 +121,7 @@ def test_a_pair_is_cancelled_and_waited_for():
     attached = attached_to(None, ended.set, ended.wait)
     assert not attached.wait(0.01)
     assert attached.outcome() is None
-    assert not attached.on_loop_thread()
+    assert not attached.on_own_thread()
     attached.cancel()
     assert attached.wait(0)
     assert attached.outcome() == "cancelled"
@@ -186,7 +186,7 @@ def test_neither_both_nor_half_can_be_attached(given):
 def test_asyncio_is_not_loaded_for_a_pair():
     code = (
         "import sys, threading; from sessions.subagents.attached import attached_to; e = threading.Event()\n"
-        "a = attached_to(None, e.set, e.wait); a.when_done(print); a.cancel(); a.outcome(); a.on_loop_thread()\n"
+        "a = attached_to(None, e.set, e.wait); a.when_done(print); a.cancel(); a.outcome(); a.on_own_thread()\n"
         "assert 'asyncio' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

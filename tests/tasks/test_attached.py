@@ -37,7 +37,7 @@ def test_an_asyncio_task_is_cancelled_and_awaited_before_files_change(agent):
             running = asyncio.create_task(work(child), name="helper")
             task = agent.session.tasks.attach(running)
         await asyncio.sleep(0.05)
-        with pytest.raises(ConflictError, match=r"'helper' runs on the event loop of this very thread.*to_thread"):
+        with pytest.raises(ConflictError, match=r"'helper' runs on this very thread.*to_thread"):
             agent.session.rewind(2)
         assert seen == []
         report = await asyncio.to_thread(agent.session.rewind, 2)
@@ -201,3 +201,45 @@ def test_work_of_a_host_that_is_gone_is_lost(agent):
     os.waitpid(child, 0)
     agent.reopen()
     assert (agent.state(task), notices(agent.session)) == ("lost", [(task.id, "aborted")])
+
+
+def test_a_thread_that_asks_about_itself_runs_and_cannot_wait_for_itself(agent):
+    stop, said = threading.Event(), []
+
+    def work():
+        said.append([task.state for task in agent.session.tasks.list()])
+        try:
+            agent.session.rewind(1)
+        except ConflictError as error:
+            said.append(str(error))
+        stop.wait(60)
+
+    thread = threading.Thread(target=work)
+    with agent.session.begin_turn("first"):
+        task = agent.session.tasks.attach(thread, cancel=stop.set, label="thread")
+    thread.start()
+    until(lambda: len(said) == 2, "what it says")
+    assert said[0] == ["running"]
+    assert "'thread' runs on this very thread" in said[1]
+    stop.set()
+    thread.join()
+    until(lambda: agent.state(task) == "completed", "its end")
+
+
+def test_a_forked_child_does_not_take_its_parents_work_for_its_own(agent):
+    from workers import in_child
+
+    with agent.session.begin_turn("first"):
+        task = agent.session.tasks.attach(cancel=lambda: None, wait=threading.Event().wait, label="inside")
+
+    def cancel():
+        with (
+            agent.store.open(agent.session.id, read_only=True) as seen,
+            pytest.raises(ConflictError, match="alone can"),
+        ):
+            seen.tasks.cancel(task.id)
+        (agent.project / "refused").touch()
+
+    in_child(cancel)
+    assert (agent.project / "refused").exists()
+    assert agent.state(task) == "running"

@@ -9,7 +9,7 @@ from programs import until
 from workers import alive, notices
 
 import sessions.work
-from sessions import UnstoppableError
+from sessions import UnstoppableError, assistant_message
 from sessions.subagents import roster
 from sessions.subagents.folder import TaskFolder
 
@@ -120,3 +120,17 @@ def test_nothing_is_kept_in_memory_of_attached_work_that_ended(agent):
         ended.set()
     until(lambda: len(notices(agent.session)) == 2, "the notices")
     until(lambda: len(roster._inside) == before, "their end")
+
+
+def test_a_subagent_without_a_message_is_open_and_told_of_its_task(agent):
+    with agent.session.begin_turn("first"):
+        child = agent.session.subagent()
+    with child:
+        task = child.tasks.spawn(["true"], label="worker")
+        until(lambda: agent.state(task) == "completed", "its end")
+        agent.reopen()
+        until(lambda: agent.session.tasks.get(task.id).ended_at, "the record")
+        child.append(assistant_message("done"))
+        until(lambda: notices(child), "the notice")
+    agent.reopen()
+    assert (notices(child), notices(agent.session)) == ([(task.id, "completed")], [])

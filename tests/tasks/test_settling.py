@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from programs import until
 from workers import BLIND_WRITER, alive, in_child, notices, stays
 from worst_moments import killed_at
 
+import sessions.work
 from sessions import SessionStore, UnstoppableError
 from sessions.subagents.identity import identity_of
 
@@ -295,3 +297,30 @@ def test_a_task_that_survives_is_named_and_stays_running(agent, monkeypatch):
 
 def _parent(pid):
     return int(open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[1])
+
+
+def test_a_cancel_that_was_broken_off_takes_nothing_from_another_one(agent, monkeypatch):
+    task = agent.spawn("first", "import time; time.sleep(1000)")
+    begun, breaks_off = threading.Event(), threading.Event()
+    stop = sessions.work.stop
+
+    def stopping(quarries, **options):
+        if threading.current_thread() is first:
+            begun.set()
+            breaks_off.wait(60)
+            raise KeyboardInterrupt
+        breaks_off.set()
+        first.join()
+        return stop(quarries, **options)
+
+    def cancel():
+        with pytest.raises(KeyboardInterrupt):
+            agent.session.tasks.cancel(task.id)
+
+    monkeypatch.setattr(sessions.work, "stop", stopping)
+    first = threading.Thread(target=cancel)
+    first.start()
+    begun.wait(60)
+    assert agent.session.tasks.cancel(task.id).state == "cancelled"
+    agent.reopen()
+    assert (agent.state(task), notices(agent.session)) == ("cancelled", [])
