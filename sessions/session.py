@@ -304,6 +304,7 @@ class Session:
         with self.hold.writing():
             self.hold.refuse_turn("begin another")
             self.hold.refuse_moving("begin a turn")
+            self._work.settle_left()
             if run_id is not None:
                 check_label(run_id, "a run's id")
             message = message_of(user_message(prompt) if isinstance(prompt, str) else prompt)

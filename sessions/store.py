@@ -313,9 +313,8 @@ class SessionStore:
         Raises:
             ConflictError: It is not, and was not removed.
         """
-        session = self._open_at(transcript, read_only=False)
         sidecar = paths.sidecar(transcript)
-        with session.deleting(stopped):
+        with self._open_at(transcript, read_only=False) as session, session.deleting(stopped):
             if not still():
                 raise ConflictError("somebody went on in it")
             leftovers.mark(sidecar)

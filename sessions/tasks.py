@@ -204,8 +204,11 @@ class Tasks:
         name = _label(label, called or getattr(task, "get_name", lambda: "")() or "work inside the host")
 
         def record() -> _Recorded:
-            started_by = spawned_by if spawned_by is not None or worker is None else worker.spawned_by
-            task, turn = self._record(name, "attach", started_by)
+            if worker is None or spawned_by is not None:
+                task, turn = self._record(name, "attach", spawned_by)
+            else:
+                turn = self._turn_of(worker)
+                task = self._at(worker.spawned_by, turn, name, "attach")
             return replace(task, captured=True, works_in=worker.id if worker is not None else ""), turn
 
         def start(task: TaskRecord) -> None:
@@ -300,9 +303,19 @@ class Tasks:
         self, label: str, how: How, spawned_by: str | None, *, argv: tuple[str, ...] = (), tag: str = ""
     ) -> _Recorded:
         message, turn = self._anchors.of(spawned_by, open_turn=self._open_turn())
+        return self._at(message, turn, label, how, argv=argv, tag=tag), turn
+
+    def _at(
+        self, message: str, turn: TurnRecord, label: str, how: How, *, argv: tuple[str, ...] = (), tag: str = ""
+    ) -> TaskRecord:
         name, at = ids.new_task_id(), clock.timestamp()
-        record = TaskRecord(name, -1, turn.turn, self._session_id, message, label, how, argv, (), False, tag, at)
-        return record, turn
+        return TaskRecord(name, -1, turn.turn, self._session_id, message, label, how, argv, (), False, tag, at)
+
+    def _turn_of(self, worker: ChildRecord) -> TurnRecord:
+        turn = self._work.timeline().turns.get(worker.turn)
+        if turn is None:
+            raise ConflictError(f"the turn of subagent {worker.id} was removed by a rewind")
+        return turn
 
     def _begin(
         self, what: str, recorded: Callable[[], _Recorded], start: Callable[[TaskRecord], None], edits: Paths

@@ -125,8 +125,8 @@ class Turn:
             return
         if self._record is not None:
             self._recorder.end_turn(self._record)
-        self._ended = True
         self._on_end(self)
+        self._ended = True
 
     def _recorded(self) -> TurnRecord:
         """Return the turn's record, written now if it could not be before.

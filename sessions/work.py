@@ -77,6 +77,7 @@ class Work:
         self._watcher = Watcher(self._changed)
         self._cancelling: Counter[str] = Counter()  # by how many: who is being cancelled, or just begun
         self._stopping_on: set[int] = set()
+        self._watched: set[str] = set()
         self._lock = threading.Lock()
 
     # -- watching --------------------------------------------------------------------------------------------------
@@ -87,6 +88,7 @@ class Work:
 
     def watch(self, task: TaskRecord) -> bool:
         """Find out when a task ends, which is then settled here; False where there is nobody to watch."""
+        self._watched.add(task.id)
         attached = self._roster.attached.get(task.id)
         if attached is not None:
             attached.when_done(lambda: self._watcher.tell(task.id))
@@ -272,6 +274,11 @@ class Work:
         """
         if self._roster.directory.is_dir():
             self._settle_all([task for task in self.timeline().tasks.values() if self._is_ours(task)])
+
+    def settle_left(self) -> None:
+        """Settle and watch the tasks of subagents whose session was closed meanwhile, in whatever process; likewise."""
+        new = [task for task in self.timeline().tasks.values() if task.ended is None and task.id not in self._watched]
+        self._settle_all([task for task in new if task.session != self._session_id and self._is_ours(task)])
 
     def take_over(self, session: str) -> None:
         """Go on with the tasks of a subagent's session that was closed, and of those below it; likewise."""

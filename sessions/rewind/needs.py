@@ -134,7 +134,7 @@ def needs_at_mark(touches: Iterable[Touch], mark: MarkRecord, span: Span, called
     touches = list(touches)
     left: dict[str, Touch] = {}
     there: dict[str, Image] = {}
-    since: dict[str, str] = {}
+    since: dict[str, str] = {}  # what work that stays had a part in behind the mark
     for touch in touches:
         if touch.order >= mark.order:
             there.setdefault(touch.path, touch.before)
@@ -142,8 +142,8 @@ def needs_at_mark(touches: Iterable[Touch], mark: MarkRecord, span: Span, called
             continue
         if touch.turn == mark.turn and touch.order < mark.order and not span.is_of_workers(touch):
             left[touch.path] = touch
-        elif touch.order >= mark.order and span.is_of_workers(touch):
-            since[touch.path] = f"edited since by {called(touch)}"
+        elif touch.order >= mark.order and (workers := [by for by in touch.authors if by in span.workers]):
+            since[touch.path] = f"edited since by {called(replace(touch, by=workers[-1]))}"
     needs = {
         path: Need(
             path,
@@ -156,7 +156,10 @@ def needs_at_mark(touches: Iterable[Touch], mark: MarkRecord, span: Span, called
         for path, touch in left.items()
         if touch.after is not None
     }
-    needs |= {need.path: need for need in needs_after(touches, span, called)}
+    needs |= {
+        need.path: replace(need, contested=need.contested or since.get(need.path, ""))
+        for need in needs_after(touches, span, called)
+    }
     return [needs[path] for path in sorted(needs)]
 
 

@@ -112,9 +112,12 @@ class Offshoots:
             leftovers.remove(sidecar)
 
     def is_as_made(self, fork: Offshoot) -> bool:
-        """Tell whether it is there and nothing was added to it, nor taken away."""
+        """Tell whether it is there and nothing was added to it, nor taken away, and no background work begun in it."""
+        transcript = self.transcript(fork)
+        if (paths.sidecar(transcript) / "tasks").exists() or leftovers.children_of(transcript):
+            return False
         try:
-            return _described(self.transcript(fork), fork.id) == fork
+            return _described(transcript, fork.id) == fork
         except OSError:
             return False
 

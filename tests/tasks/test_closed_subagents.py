@@ -9,7 +9,7 @@ from programs import until
 from workers import alive, notices
 
 import sessions.work
-from sessions import UnstoppableError, assistant_message
+from sessions import SessionStore, UnstoppableError, assistant_message
 from sessions.subagents import roster
 from sessions.subagents.folder import TaskFolder
 
@@ -134,3 +134,31 @@ def test_a_subagent_without_a_message_is_open_and_told_of_its_task(agent):
         until(lambda: notices(child), "the notice")
     agent.reopen()
     assert (notices(child), notices(agent.session)) == ([(task.id, "completed")], [])
+
+
+def test_a_task_of_a_subagent_that_another_process_closed_is_told_with_the_next_turn(agent):
+    with agent.session.begin_turn("first"):
+        child = agent.session.subagent()
+    with child, child.begin_turn("work"):
+        pass
+    with SessionStore(agent.root).open(child.id) as elsewhere, elsewhere.begin_turn("more"):
+        task = elsewhere.tasks.spawn(["true"], label="worker")
+        until(lambda: agent.state(task) == "completed", "its end")
+        until(lambda: notices(elsewhere), "the notice")
+        other = elsewhere.tasks.spawn([sys.executable, "-c", WRITES], label="worker", edits=["out"])
+    (agent.project.parent / "go").touch()
+    until(lambda: agent.state(other) == "completed", "its end")
+    with agent.session.begin_turn("second"):
+        pass
+    assert notices(agent.session) == [(other.id, "completed")]
+
+
+def test_work_that_works_in_a_nested_subagent_is_attached_where_that_belongs(agent):
+    with agent.session.begin_turn("first"):
+        child = agent.session.subagent()
+    with child:
+        nested = child.subagent(label="nested")
+        ended = threading.Event()
+        task = child.tasks.attach(cancel=ended.set, wait=ended.wait, subagent=nested)
+        assert (task.label, task.spawned_by) == ("nested", nested.spawned_by)
+        assert [each.id for each in agent.session.rewind(1).cancelled] == [task.id]

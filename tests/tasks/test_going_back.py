@@ -3,6 +3,7 @@
 import fcntl
 import functools
 import os
+import threading
 import time
 
 import pytest
@@ -419,3 +420,28 @@ def test_ctrl_c_and_signals_for_the_terminal_reach_no_task(agent):
     assert os.getsid(task.pid) == task.pid
     assert os.getsid(task.pid) != os.getsid(0)
     assert os.getpgid(task.pid) != os.getpgid(0)
+
+
+def test_a_session_that_could_not_be_deleted_is_free_again(agent, monkeypatch):
+    monkeypatch.setattr(sessions.work, "_SETTLING_S", 0.1)
+    ended = threading.Event()
+    with agent.session.begin_turn("first"):
+        agent.session.tasks.attach(cancel=lambda: None, wait=ended.wait, label="stubborn")
+    agent.session.close()
+    with pytest.raises(UnstoppableError):
+        agent.store.delete(agent.session.id)
+    ended.set()
+    agent.reopen()
+    agent.turn("second")
+
+
+def test_an_undo_leaves_a_fork_in_which_background_work_was_begun(agent):
+    agent.turn("first", {"f": "1"})
+    agent.turn("second", {"f": "2"})
+    fork = agent.session.rewind(2, history="fork").session
+    task = fork.tasks.spawn(["sleep", "1000"], label="worker")
+    report = agent.session.undo_rewind()
+    assert f"the fork {fork.id} has gone on and stays" in report.notes
+    assert fork.tasks.get(task).state == "running"
+    fork.tasks.cancel(task)
+    fork.close()

@@ -137,3 +137,35 @@ def test_leftovers_of_a_task_that_ended_in_front_of_a_mark_are_no_obstacle(agent
     assert [each.id for each in cancelled] == ([task.id] if where == 2 else [])
     assert stays(lambda: os.listdir(agent.project))
     agent.reopen()
+
+
+def test_what_a_subagent_that_stays_edits_behind_a_mark_beside_the_agent_is_a_conflict(agent):
+    with agent.session.begin_turn("first") as turn:
+        child = agent.session.subagent(label="helper")
+        inner = child.begin_turn("work")
+        edited(agent, inner, "by the helper")
+        turn.mark("here")
+        edited(agent, turn, "by the agent")
+        edited(agent, inner, "by the helper again")
+    plan = agent.session.plan_rewind("1:here", on_conflict="keep")
+    assert [(each.path, each.found) for each in plan.conflicts] == [("out", f"edited since by {child.id} (helper)")]
+    agent.session.rewind(plan)
+    assert contents(agent.project) == {"out": b"by the helper again"}
+    child.close()
+
+
+def edited(agent, turn, text):
+    with turn.edit("out"):
+        (agent.project / "out").write_text(text)
+
+
+def test_the_notice_of_a_task_that_a_subagent_started_behind_a_mark_stays_with_it(agent):
+    with agent.session.begin_turn("first") as turn, agent.session.subagent() as child, child.begin_turn("work"):
+        turn.mark("here")
+        task = child.tasks.spawn(["sh", "-c", "while [ ! -e ../go ]; do sleep 0.01; done"], label="worker")
+    go(agent)
+    until(lambda: notices(agent.session), "the notice")
+    agent.session.rewind("1:here")
+    assert ([each.id for each in agent.session.tasks.list()], notices(agent.session)) == (
+        [task.id], [(task.id, "completed")],
+    )  # fmt: skip
