@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from sessions.errors import BusyError, ConflictError
 from sessions.ownership import Ownership
@@ -49,7 +50,7 @@ class Hold:
         self._holders = 1
         self._closing = False
         self._closed = False
-        self._moving: int | None = None
+        self._moving: _Moving | None = None
 
     # -- open and closed -------------------------------------------------------------------------------------------
 
@@ -66,9 +67,12 @@ class Hold:
             return not self._closing
 
     def let_go(self, *, everybody: bool = False) -> bool:
-        """Count one holder less, or all of them; True where nobody is left, and it is to be closed.
+        """Count one holder less, or all of them.
 
-        That stays so until it is closed: what Ctrl-C broke off is done by the next call.
+        Returns:
+            Whether it is to be closed: nobody is left, and it is not closed yet. Once true, this stays true until
+            ``end`` came through, and nobody can share it any more: a closing that Ctrl-C broke off is done by the next
+            call. A call that Ctrl-C broke off has counted, or has not; to call again may count twice.
         """
         with self._counting:
             self._holders = 0 if everybody else self._holders - 1
@@ -76,7 +80,10 @@ class Hold:
             return self._closing and not self._closed
 
     def end(self, *, removed: bool = False) -> None:
-        """Give the lock back; the session is closed. The caller holds the guard.
+        """Give the lock back and close the session for everybody. The caller holds the guard.
+
+        Where it is broken off, by Ctrl-C or an error, nobody can share the session any more, but it is not closed, and
+        whether its lock is given back is open: what still writes takes it anew. Calling again finishes it.
 
         Args:
             removed: The sidecar, with the lock in it, is removed.
@@ -130,7 +137,7 @@ class Hold:
         """
         with self.writing():
             self.refuse_turn(what)
-            if self._moving != threading.get_ident():
+            if self._moving is None or self._moving.thread != threading.get_ident():
                 self.refuse_moving(what)
             self.take()
             yield
@@ -142,15 +149,13 @@ class Hold:
         Raises:
             BusyError: As for ``ready``; ConflictError likewise.
         """
-        with self.guard:
-            self.refuse_moving(what)  # also on this very thread: called by what is being stopped
-            with self.ready(what):
-                self._moving = threading.get_ident()
-        try:
-            yield
-        finally:
+        moving = _Moving(threading.get_ident(), threading.Lock())
+        with moving.going_on:  # left in one step that no signal can come into
             with self.guard:
-                self._moving = None
+                self.refuse_moving(what)  # also on this very thread: called by what is being stopped
+                with self.ready(what):
+                    self._moving = moving
+            yield
 
     def refuse_turn(self, what: str) -> None:
         """Refuse to do something while a turn is open.
@@ -167,5 +172,16 @@ class Hold:
         Raises:
             ConflictError: It does.
         """
-        if self._moving is not None:
+        if self._moving is not None and self._moving.going_on.locked():
             raise ConflictError(f"cannot {what} while the session goes back")
+
+
+class _Moving(NamedTuple):
+    """Somebody goes back, or did.
+
+    Attributes:
+        going_on: Locked while they do; nobody ever waits for it.
+    """
+
+    thread: int
+    going_on: threading.Lock

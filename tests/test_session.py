@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from interrupting import interruptions
 
 from sessions import (
     BusyError,
@@ -16,6 +17,7 @@ from sessions import (
     RequestError,
     SessionStore,
     assistant_message,
+    hold,
     user_message,
 )
 
@@ -403,3 +405,18 @@ def test_a_session_may_be_read_while_another_thread_rewinds(session, project):
         reader.join()
     assert seen
     assert (project / "f").read_text() == "9"
+
+
+def test_a_rewind_broken_off_anywhere_lets_the_session_begin_the_next_thing(session):
+    for number in (1, 2):
+        session.append(user_message(f"prompt {number}"))
+
+    def work():
+        session.rewind(2)
+        session.undo_rewind()
+
+    for _ in interruptions(work, [hold]):
+        if len(session.checkpoints()) == 1:
+            session.undo_rewind()
+        session.begin_turn("another").end()
+        session.rewind(3)

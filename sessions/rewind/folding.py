@@ -77,8 +77,12 @@ class Folding:
         touch = Touch(_order(record, seq), turn, path, image_from(record), None, by, authors=several)
         timeline.summaries.pop(turn, None)  # what it says of the turn no longer holds
         timeline.latest[turn, path] = len(timeline.touches)
-        timeline.touches.append(touch)
-        self._in_order = self._in_order and "order" not in record
+        self._add(touch)
+
+    def _add(self, touch: Touch) -> None:
+        touches = self.timeline.touches
+        self._in_order = self._in_order and (not touches or touches[-1].order <= touch.order)
+        touches.append(touch)
 
     def _put_in_order(self) -> None:
         if not self._in_order:
@@ -295,12 +299,12 @@ class Folding:
             facts: object = each.get("identity")
             identity = tuple(facts) if isinstance(facts, list) else None
             touch = Touch((seq, 0, 0, place), None, _str(each["path"]), before, after, name, identity)
-            self.timeline.touches.append(touch)
+            self._add(touch)
 
     def _wrote(self, seq: int, record: Mapping[str, object]) -> None:
         before, after = (image_from(cast("Mapping[str, object]", record[side])) for side in ("before", "after"))
         touch = Touch((seq, 0, 0, 0), None, _str(record["path"]), before, after, _str(record["by"]))
-        self.timeline.touches.append(touch)
+        self._add(touch)
 
     def _lost(self, seq: int, _record: Mapping[str, object]) -> None:
         self.timeline.missing.append(seq)

@@ -47,21 +47,33 @@ class CaptureLog:
         self._offset = 0
         self._behind = False
         self._folding = Folding()
+        self._snapshot: Timeline | None = None  # what readers have; none where records came since
 
     def read(self) -> Timeline:
-        """Return the timeline as of now, reading only what was appended since the last call."""
+        """Return the timeline as of now, reading only what was appended since the last call. It never changes again."""
+        with self._reading:
+            live = self._follow()
+            if self._snapshot is None:
+                self._snapshot = live.snapshot()
+            return self._snapshot
+
+    def _follow(self) -> Timeline:
+        """Return the timeline that grows, with all that is in the log."""
         with self._reading:
             try:
                 with open(self.path, "rb") as log:
                     self._catch_up(log.fileno())
                 self._behind = False
             except FileNotFoundError:
-                self._folding, self._offset, self._inode = Folding(), 0, None
+                self._start_anew()
+                self._inode = None
             return self._folding.timeline
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[Timeline]:
-        """Hold the log's lock and give the timeline as of now. May be entered again by the thread that holds it.
+        """Hold the log's lock and give the timeline, which grows with what the holder appends.
+
+        May be entered again by the thread that holds it.
 
         An exception, also that of a signal, leaves no lock behind: it is given back with the exception at the latest.
 
@@ -70,12 +82,12 @@ class CaptureLog:
         """
         with self._writing:
             if self._held:
-                yield self.read()
+                yield self._follow()
                 return
             with self._taken() as lock:  # no call of Python in what ends it: a signal could come between
                 try:
                     self._held = True
-                    yield self.read()
+                    yield self._follow()
                 finally:
                     self._held = False
                     if not lock.closed:  # as it is in a forked child
@@ -105,7 +117,7 @@ class CaptureLog:
             OSError: Nothing was appended.
         """
         if self._behind:
-            self.read()
+            self._follow()
         first = self._folding.timeline.next_seq
         numbered = [{"v": VERSION, "seq": first + place, **record} for place, record in enumerate(records)]
         data = b"".join(dumps(record) + b"\n" for record in numbered)
@@ -114,7 +126,7 @@ class CaptureLog:
         self._behind = True
         files.append(self.path, data, create=True, sync=sync)
         with contextlib.suppress(OSError):  # they are appended, whether or not they can be read back now
-            self.read()
+            self._follow()
 
     def _has_fragment(self) -> bool:
         try:
@@ -125,16 +137,22 @@ class CaptureLog:
     def _catch_up(self, fd: int) -> None:
         status = os.fstat(fd)
         if self._inode is not None and (status.st_ino != self._inode or status.st_size < self._offset):
-            self._folding, self._offset = Folding(), 0
+            self._start_anew()
         self._inode = status.st_ino
         data = os.pread(fd, status.st_size - self._offset, self._offset)
         complete = data.rfind(b"\n") + 1
+        if not complete:
+            return
+        self._snapshot = None
         try:
             self._folding.extend(_parse(line) for line in data[:complete].split(b"\n") if line)
             self._offset += complete
         except BaseException:  # Ctrl-C, with some of them in it: the next call reads all anew
-            self._folding, self._offset = Folding(), 0
+            self._start_anew()
             raise
+
+    def _start_anew(self) -> None:
+        self._folding, self._offset, self._snapshot = Folding(), 0, None
 
 
 def _parse(line: bytes) -> object:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from sessions.rewind.background import Looking
 from sessions.rewind.capturing import is_newer
 from sessions.rewind.changes import is_known
 from sessions.rewind.examining import Identity, identity_from
@@ -21,11 +22,8 @@ from sessions.subagents.family import working_in
 from sessions.subagents.record import TaskRecord
 
 
-class Watching(Protocol):
-    """Looks at tasks."""
-
-    def to_stop(self, tasks: Iterable[TaskRecord]) -> list[TaskRecord]:
-        """Return those of the tasks of which something is still there."""
+class LookingBack(Looking, Protocol):
+    """Looks at tasks, also at those that ended."""
 
     def ended_ns(self, task: TaskRecord) -> int:
         """Return when a task ended, as the system stamps files; 0 where nobody wrote it down."""
@@ -53,9 +51,9 @@ class Ongoing:
         limit_bytes: A larger file is not read.
     """
 
-    def __init__(self, worktree: Worktree, watching: Watching, *, limit_bytes: int) -> None:
+    def __init__(self, worktree: Worktree, looking: LookingBack, *, limit_bytes: int) -> None:
         self._worktree = worktree
-        self._watching = watching
+        self._looking = looking
         self._limit_bytes = limit_bytes
 
     def as_of_now(
@@ -78,8 +76,8 @@ class Ongoing:
         if not opened and not making:
             return AsOfNow(touches)
         unsettled = [task for task in timeline.tasks.values() if task.ended is None]
-        there = self._watching.to_stop(unsettled)
-        ends = {task.id: self._watching.ended_ns(task) for task in unsettled if task not in there}
+        there = self._looking.to_stop(unsettled)
+        ends = {task.id: self._looking.ended_ns(task) for task in unsettled if task not in there}
         working = {*(task.id for task in there), *working_in(there, timeline)}
         now = list(touches)
         for place in opened:

@@ -2,31 +2,31 @@
 
 The log (``timeline.jsonl`` in the sidecar) holds one JSON object a line, only ever appended:
 
-==========  =======================================================================================================
-``kind``    beside ``v`` (schema version) and ``seq`` (grows by one, never reused)
-==========  =======================================================================================================
-``turn``    ``turn`` (number, never reused), ``message_id`` of its prompt, ``run_id``
-``before``  ``turn``, ``edit``, ``path``, ``state``, ``payload``, ``by``: what a path was before its first edit in the
-turn
-``again``   ``turn``, ``edit``, ``path``, ``by``: the path is being edited once more; its end state is open again
-``after``   ``turn``, ``edit``, ``path``, ``state``, ``payload``, ``identity``, ``overlap``: what the edit left; with
-            ``settled``, only that the system has something surer to say of it
-``gap``     ``turn``, ``gap`` (a word), ``paths``, ``what``: something that was not captured. With ``task``, what a task
-            did: until it turns out to use this library, in a ``child`` of its own
-``mark``    ``turn``, ``name``, ``at``, ``offset``, ``seam``, ``last_message``: a named point. It ends the touches so
-            far: what is edited behind it begins touches of its own
-``end``     ``turn``, ``files``, ``insertions``, ``deletions``: the turn's net effect, for lists
-``task``    ``task`` (an id, never reused), ``turn``, ``session``, ``spawned_by``, …: background work was started
-``ended``   ``task``, ``state``, ``code``, ``at``: it is settled how that ended; the first such record counts
-``withdrawn`` ``task``: it could not be started after all
-``child``   ``session``, ``turn``, ``parent``, ``spawned_by``, ``task``, ``label``: a subagent has a session
-``rewind``  ``rewind``, ``scope``, ``to``, ``run``, ``from``, ``at``, ``touches``: a rewind came true
-``undo``    ``rewind``, ``record``, ``at``: it was taken back · ``redo`` likewise: it came true once more. An undo with
-            ``of`` took back some files of that rewind; ``redo`` of its own name repeats the rewind for these
-``wrote``   ``path``, ``before``, ``after``, ``by``: in a fork, what a rewind of the code alone wrote in the parent
-``lost``    in a fork: here stood a record of the parent that cannot be read
-``prune``   ``turns`` (numbers), ``rewinds`` (undo records): their bytes are removed, because of the limits
-==========  =======================================================================================================
+=============  =========================================================================================================
+``kind``       beside ``v`` (schema version) and ``seq`` (grows by one, never reused)
+=============  =========================================================================================================
+``turn``       ``turn`` (number, never reused), ``message_id`` of its prompt, ``run_id``
+``before``     ``turn``, ``edit``, ``path``, ``state``, ``payload``, ``by``: what a path was before its first edit in
+               the turn
+``again``      ``turn``, ``edit``, ``path``, ``by``: the path is being edited once more; its end state is open again
+``after``      ``turn``, ``edit``, ``path``, ``state``, ``payload``, ``identity``, ``overlap``: what the edit left; with
+               ``settled``, only that the system has something surer to say of it
+``gap``        ``turn``, ``gap`` (a word), ``paths``, ``what``: something that was not captured. With ``task``, what a
+               task did: until it turns out to use this library, in a ``child`` of its own
+``mark``       ``turn``, ``name``, ``at``, ``offset``, ``seam``, ``last_message``: a named point. It ends the touches so
+               far: what is edited behind it begins touches of its own
+``end``        ``turn``, ``files``, ``insertions``, ``deletions``: the turn's net effect, for lists
+``task``       ``task`` (an id, never reused), ``turn``, ``session``, ``spawned_by``, …: background work was started
+``ended``      ``task``, ``state``, ``code``, ``at``: it is settled how that ended; the first such record counts
+``withdrawn``  ``task``: it could not be started after all
+``child``      ``session``, ``turn``, ``parent``, ``spawned_by``, ``task``, ``label``: a subagent has a session
+``rewind``     ``rewind``, ``scope``, ``to``, ``run``, ``from``, ``at``, ``touches``: a rewind came true
+``undo``       ``rewind``, ``record``, ``at``: it was taken back · ``redo`` likewise: it came true once more. An undo
+               with ``of`` took back some files of that rewind; ``redo`` of its own name repeats the rewind for these
+``wrote``      ``path``, ``before``, ``after``, ``by``: in a fork, what a rewind of the code alone wrote in the parent
+``lost``       in a fork: here stood a record of the parent that cannot be read
+``prune``      ``turns`` (numbers), ``rewinds`` (undo records): their bytes are removed, because of the limits
+=============  =========================================================================================================
 
 Order is the log's, never a clock's; only what was recorded after the fact names its place in ``order``. Rewinding code
 to a position gives every path touched after it the *before* of its first touch after it. A rewind of both code and
@@ -41,7 +41,8 @@ Unknown kinds are skipped, so a log written by a later version is still read.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, fields, replace
 
 from sessions.rewind.plan import Gap
 from sessions.rewind.recorded import MarkRecord, Order, Span, Step, Touch, TurnRecord, TurnSummary
@@ -53,7 +54,11 @@ VERSION = 1
 
 @dataclass(slots=True)
 class Timeline:
-    """What is live now. Only `sessions.rewind.folding` changes it; everybody else reads.
+    """What is live at one time. Only `sessions.rewind.folding` changes it; everybody else reads.
+
+    ``CaptureLog.read`` gives one that never changes again: any thread may iterate it, whatever is recorded meanwhile,
+    and all its parts are of the same moment. ``CaptureLog.locked`` gives the one that grows: it changes only by what
+    the holder of the lock appends, and nobody else may keep it.
 
     Attributes:
         missing: The numbers of records that cannot be read.
@@ -81,6 +86,10 @@ class Timeline:
     expired: set[str] = field(default_factory=set)
     stash: dict[str, Stashed] = field(default_factory=dict)
     latest: dict[tuple[int, str], int] = field(default_factory=dict)
+
+    def snapshot(self) -> Timeline:
+        """Return what it is now, which stays so. Costs a copy of every list and table, but not of what is in them."""
+        return replace(self, **{each.name: copy(getattr(self, each.name)) for each in fields(self)})
 
     def turn_of(self, message_id: str) -> TurnRecord | None:
         """Return the live turn whose prompt has that id, also a detached one."""

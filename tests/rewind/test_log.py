@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 import textwrap
+import threading
+import time
 
 import pytest
 from agent import contents, make
@@ -171,3 +173,40 @@ def test_ctrl_c_anywhere_leaves_the_log_to_everybody_and_every_record_whole(tmp_
     records = [json.loads(line) for line in log.path.read_bytes().splitlines()]
     assert [record["seq"] for record in records] == list(range(len(records)))
     assert [record["knows"] for record in records] == list(range(len(records)))
+
+
+def test_what_a_reader_has_stays_as_it_is_while_others_record(tmp_path):
+    log = CaptureLog(tmp_path)
+    with log.locked() as live:
+        log.append([{"kind": "turn", "turn": 1, "message_id": "m1", "run_id": None}], sync=False)
+        read = log.read()
+        log.append([{"kind": "turn", "turn": 2, "message_id": "m2", "run_id": None}], sync=False)
+    assert list(read.turns) == [1]
+    assert list(live.turns) == list(log.read().turns) == [1, 2]
+    assert log.read() is log.read()
+
+
+def test_a_thread_iterates_the_timeline_while_another_appends_to_it(tmp_path):
+    log, errors, done = CaptureLog(tmp_path), [], threading.Event()
+
+    def read():
+        try:
+            while not done.is_set():
+                timeline = log.read()
+                seen = 0
+                for _turn in timeline.turns.values():
+                    time.sleep(0)  # the others run here
+                    seen += 1
+                assert seen + len(timeline.gaps) == timeline.next_seq
+        except (RuntimeError, AssertionError) as error:
+            errors.append(error)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    for number in range(1, 201):
+        begin = {"kind": "turn", "turn": number, "message_id": f"m{number}", "run_id": None}
+        with log.locked():
+            log.append([begin, {"kind": "gap", "turn": number, "gap": "shell", "paths": []}], sync=False)
+    done.set()
+    reader.join()
+    assert errors == []

@@ -112,14 +112,13 @@ def test_a_cancel_that_could_not_begin_leaves_no_task_half_cancelled(agent, monk
 
 
 def test_nothing_is_kept_in_memory_of_attached_work_that_ended(agent):
-    before = len(roster._inside)
     with agent.session.begin_turn("first"):
         ended = threading.Event()
-        agent.session.tasks.attach(cancel=ended.set, wait=ended.wait, label="one")
-        agent.session.tasks.attach(cancel=ended.set, wait=ended.wait, label="two")
+        tasks = [agent.session.tasks.attach(cancel=ended.set, wait=ended.wait, label=each) for each in ("one", "two")]
+        assert all(task.id in roster._inside for task in tasks)
         ended.set()
     until(lambda: len(notices(agent.session)) == 2, "the notices")
-    until(lambda: len(roster._inside) == before, "their end")
+    until(lambda: not any(task.id in roster._inside for task in tasks), "their end")
 
 
 def test_a_subagent_without_a_message_is_open_and_told_of_its_task(agent):
