@@ -496,7 +496,11 @@ class Session:
         return self._reverse("undo", rewind_id, paths, on_conflict)
 
     def redo_rewind(self, plan: Plan | None = None, *, on_conflict: OnConflicts = "refuse") -> Report:
-        """Repeat the rewind taken back last, until a new turn or rewind; ``plan``: made by ``plan_undo(redo=True)``.
+        """Repeat the rewind taken back last, until a new turn, task, subagent or rewind.
+
+        Args:
+            plan: Made by ``plan_undo(redo=True)``.
+            on_conflict: As for ``undo_rewind``.
 
         Raises:
             NothingToUndoError: There is none.

@@ -27,7 +27,6 @@ class Folding:
     """
 
     timeline: Timeline = field(default_factory=Timeline)
-    _gaps_of_tasks: dict[str, int] = field(default_factory=dict)
     _spans: dict[str, tuple[Order, int, int | None]] = field(default_factory=dict)
     _in_order: bool = True
 
@@ -120,7 +119,7 @@ class Folding:
         shown = tuple(str(path) for path in paths) if isinstance(paths, list) else ()
         what, task = record.get("what"), record.get("task")
         if isinstance(task, str):
-            self._gaps_of_tasks[task] = seq
+            self.timeline.gaps_of_tasks[task] = seq
         kind, of = _str(record["gap"]), self.timeline.turns[turn].message_id
         self.timeline.gaps.append((seq, turn, Gap(kind, shown, of, what if isinstance(what, str) else "")))
 
@@ -145,6 +144,7 @@ class Folding:
     def _begin_task(self, seq: int, record: Mapping[str, object]) -> None:
         task = task_from(seq, record)
         self.timeline.tasks[task.id] = task
+        self._expire()
 
     def _end_task(self, _seq: int, record: Mapping[str, object]) -> None:
         task = self.timeline.tasks.get(_str(record["task"]))
@@ -155,14 +155,15 @@ class Folding:
         timeline = self.timeline
         task = _str(record["task"])
         timeline.tasks.pop(task, None)
-        gap = self._gaps_of_tasks.pop(task, None)
+        gap = self.timeline.gaps_of_tasks.pop(task, None)
         timeline.gaps = [each for each in timeline.gaps if each[0] != gap]
 
     def _begin_child(self, seq: int, record: Mapping[str, object]) -> None:
         timeline = self.timeline
         child = child_from(seq, record)
         timeline.children[child.id] = child
-        captured = self._gaps_of_tasks.pop(child.task, None) if child.task is not None else None
+        self._expire()
+        captured = self.timeline.gaps_of_tasks.pop(child.task, None) if child.task is not None else None
         timeline.gaps = [gap for gap in timeline.gaps if gap[0] != captured]
 
     def _rewind(self, seq: int, record: Mapping[str, object]) -> None:
@@ -257,7 +258,7 @@ class Folding:
 
         gone = Stashed(
             [touch for touch in timeline.touches if goes(touch.order, touch.turn) and not span.is_of_workers(touch)],
-            [gap for gap in timeline.gaps if goes((gap[0], 0, 0, 0), gap[1])],
+            [gap for gap in timeline.gaps if gap[1] in turns or (gap[0] < end and timeline.loses(span, gap))],
             turns,
             [mark for mark in timeline.marks if mark.order != start and goes(mark.order, mark.turn)],
             {name: each for name, each in timeline.tasks.items() if ends(each)},

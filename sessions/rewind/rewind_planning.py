@@ -289,9 +289,7 @@ class RewindPlanner:
         of_run = _turns_of(options.run, timeline) if options.run is not None else None
         span = target.span(timeline)
         return tuple(
-            gap
-            for seq, turn, gap in timeline.gaps
-            if span.holds((seq, 0, 0, 0), turn) and (of_run is None or turn in of_run)
+            each[2] for each in timeline.gaps if timeline.loses(span, each) and (of_run is None or each[1] in of_run)
         )
 
 

@@ -65,6 +65,7 @@ class Timeline:
         records: The undo records, oldest first, each with the rewind it belongs to.
         expired: The rewinds that cannot be repeated any more: something came since they were undone.
         stash: What rewinds took out, by rewind; and the touches of undos and redos that may come back.
+        gaps_of_tasks: By task the ``seq`` of its gap, where it has one.
         latest: By turn and path the place in ``touches`` of the last one.
     """
 
@@ -85,6 +86,7 @@ class Timeline:
     pruned_records: set[str] = field(default_factory=set)
     expired: set[str] = field(default_factory=set)
     stash: dict[str, Stashed] = field(default_factory=dict)
+    gaps_of_tasks: dict[str, int] = field(default_factory=dict)
     latest: dict[tuple[int, str], int] = field(default_factory=dict)
 
     def snapshot(self) -> Timeline:
@@ -131,6 +133,11 @@ class Timeline:
             if each.turn == turn and (each.seq < end[0] or not found.isdisjoint(by)):
                 found.add(each.id)
         return frozenset(found)
+
+    def loses(self, span: Span, gap: tuple[int, int, Gap]) -> bool:
+        """Tell whether a gap goes with a span; not that of a task which stays."""
+        seq, turn, _ = gap
+        return span.holds((seq, 0, 0, 0), turn) and all(self.gaps_of_tasks.get(each) != seq for each in span.workers)
 
     def newest_done(self) -> Step | None:
         """Return the rewind an undo would take back; none where the bytes for it are removed."""

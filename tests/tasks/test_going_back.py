@@ -12,7 +12,7 @@ from programs import until
 from workers import BLIND_WRITER, WRITER, alive, notices, stays
 
 import sessions.work
-from sessions import ConflictError, StaleError, UnstoppableError, assistant_message
+from sessions import ConflictError, NothingToUndoError, StaleError, UnstoppableError, assistant_message
 from sessions.subagents.cancelling import stop
 
 LOCK_AND_FREEZE = """
@@ -348,7 +348,7 @@ def test_nothing_can_be_begun_while_work_is_being_stopped(agent, monkeypatch):
     agent.turn("again")
 
 
-def test_undo_says_that_processes_do_not_come_back_and_redo_stops_what_was_started_since(agent):
+def test_undo_says_that_processes_do_not_come_back_and_there_is_no_redo_once_others_were_started(agent):
     agent.turn("first", {"written.txt": "old"})
     agent.spawn("second", WRITER)
     agent.wait_for()
@@ -356,10 +356,25 @@ def test_undo_says_that_processes_do_not_come_back_and_redo_stops_what_was_start
     report = agent.session.undo_rewind()
     assert report.notes == ("processes do not come back: worker",)
     assert [task.state for task in agent.session.tasks.list()] == ["cancelled"]
-    task = agent.python("import time; time.sleep(1000)", label="since")
-    report = agent.session.redo_rewind()
-    assert [each.label for each in report.cancelled] == ["since"]
-    assert not alive(task.pid)
+    agent.session.redo_rewind()
+    agent.session.undo_rewind()
+    task = agent.python("import time; time.sleep(1000)", label="since", edits=["made"])
+    with pytest.raises(NothingToUndoError):
+        agent.session.redo_rewind()
+    assert alive(task.pid)
+
+
+def test_there_is_no_redo_once_a_subagent_was_started(agent):
+    agent.turn("first", {"f": "1"})
+    agent.turn("second", {"f": "2"})
+    agent.session.rewind(2)
+    agent.session.undo_rewind()
+    with agent.session.subagent() as child, child.begin_turn("work") as turn, turn.edit("kid"):
+        (agent.project / "kid").write_text("k")
+    with pytest.raises(NothingToUndoError):
+        agent.session.redo_rewind()
+    agent.session.rewind(2)
+    assert {path: state[1] for path, state in agent.files.items()} == {"f": b"1"}
 
 
 def test_an_undo_that_removes_new_turns_stops_what_they_started(agent):

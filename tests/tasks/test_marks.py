@@ -169,3 +169,16 @@ def test_the_notice_of_a_task_that_a_subagent_started_behind_a_mark_stays_with_i
     assert ([each.id for each in agent.session.tasks.list()], notices(agent.session)) == (
         [task.id], [(task.id, "completed")],
     )  # fmt: skip
+
+
+def test_the_gap_of_a_task_that_a_subagent_started_behind_a_mark_stays_with_it(agent):
+    with agent.session.begin_turn("first") as turn:
+        child = agent.session.subagent()
+        with child.begin_turn("work"):
+            turn.mark("here")
+            child.tasks.spawn(["sleep", "1000"], label="worker")
+    assert [gap.kind for gap in agent.session.plan_rewind(1).gaps] == ["task"]
+    assert agent.session.plan_rewind("1:here").gaps == ()
+    agent.session.rewind("1:here")
+    assert [gap.kind for gap in agent.session.plan_rewind(1).gaps] == ["task"]
+    child.close()
