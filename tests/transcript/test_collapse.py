@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transcript_shorthand import Naive, names, script
 
-from sessions.errors import NotFoundError, RequestError
+from sessions.errors import RequestError
 from sessions.transcript import codec, collapse, turns
-from sessions.transcript.cut import cut_before
 from sessions.transcript.entry import Kind
 
 
@@ -192,46 +191,6 @@ def test_view_and_history_agree_with_a_plain_reading_of_the_contract(words):
     naive = Naive(b"".join(line + b"\n" for line in script(words)))
     assert [entry.raw for entry in collapse.history(entries(words))] == naive.history()
     assert [entry.raw for entry in collapse.model_view(entries(words))] == naive.view()
-
-
-@given(SCRIPTS, st.sampled_from(["u1", "u2", "u3"]))
-def test_a_cut_loses_no_line_and_leaves_nothing_of_the_target_to_be_seen(words, target):
-    transcript = entries(words)
-    try:
-        cut = cut_before(transcript, target)
-    except NotFoundError:
-        assert (
-            target
-            not in names(collapse.visible(e for e in transcript if e.kind in {Kind.MESSAGE, Kind.ROLLBACK})).split()
-        )
-        return
-    place = {id(entry): number for number, entry in enumerate(transcript)}
-    kept, dropped = ([place[id(entry)] for entry in part] for part in (cut.kept, cut.dropped))
-    assert sorted(kept + dropped) == list(range(len(transcript)))
-    assert (kept, dropped) == (sorted(kept), sorted(dropped))
-    assert cut.dropped[0].id == target
-    assert set(range(dropped[0])) <= set(kept)
-    assert not any(e.kind is Kind.TITLE for e in cut.dropped)
-    headers = [e for e in transcript if e.kind is Kind.HEADER]
-    assert [e for e in cut.kept if e.kind is Kind.HEADER][:1] == headers[:1]
-    assert target not in names(collapse.history(cut.kept)).split()
-
-
-CUTS = {
-    ("H h1 m1 u1 x a1 T:t u2 o a2 x H T:s", "u2"): ("H h1 m1 u1 x a1 T:t T:s", "u2 o a2 x H"),
-    ("T:t u1 H u2 x T:s", "u1"): ("T:t H T:s", "u1 u2 x"),
-    ("u1 a1 c1 u1 a1 u2", "u1"): ("", "u1 a1 c1 u1 a1 u2"),
-    ("u1 a1 u2 a2 c1 u2 a2", "u2"): ("u1 a1", "u2 a2 c1 u2 a2"),
-    ("u1 u2 R:u2 u2 a2", "u2"): ("u1 u2 R:u2", "u2 a2"),
-}
-
-
-@pytest.mark.parametrize(("asked", "parts"), CUTS.items())
-def test_the_cut_lies_in_front_of_the_first_visible_line_of_the_prompt(asked, parts):
-    words, target = asked
-    cut = cut_before(entries(words), target)
-    kinds = {line: word for word, line in zip(words.split(), script(words), strict=True)}
-    assert tuple(" ".join(kinds[e.raw] for e in part) for part in (cut.kept, cut.dropped)) == parts
 
 
 PROMPTS = {

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from transcript_shorthand import Naive, dump, line, names, script
 
 from sessions.transcript import codec, collapse, lines, reader, titles
-from sessions.transcript.cut import cut_before
+from sessions.transcript.entry import Kind
 
 WORDS = st.sampled_from(
     [
@@ -253,6 +253,50 @@ def test_a_second_header_behind_a_cut_does_not_stay(write):
     assert reader.survey_tail(path, reader.scan(path).prompts[0].offset, header=reader.scan(path).header).kept == b""
 
 
+CUTS = {
+    ("H h1 m1 u1 x a1 T:t u2 o a2 x H T:s", "u2"): ("H h1 m1 u1 x a1 T:t", "T:s"),
+    ("T:t u1 H u2 x T:s", "u1"): ("T:t", "H T:s"),
+    ("u1 a1 c1 u1 a1 u2", "u1"): ("", ""),
+    ("u1 a1 u2 a2 c1 u2 a2", "u2"): ("u1 a1", ""),
+    ("u1 u2 R:u2 u2 a2", "u2"): ("u1 u2 R:u2", ""),
+}
+
+
+@pytest.mark.parametrize(("asked", "kept"), CUTS.items())
+def test_the_cut_lies_in_front_of_the_first_visible_line_of_the_prompt(write, asked, kept):
+    words, target = asked
+    assert cut_before(write(words), target) == tuple(b"".join(raw + b"\n" for raw in script(part)) for part in kept)
+
+
+@given(SCRIPTS, st.sampled_from(["u1", "u2", "u3"]))
+def test_a_cut_keeps_what_belongs_to_the_session_and_leaves_nothing_of_the_target_to_be_seen(words, target):
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "s.jsonl"
+        path.write_bytes(b"".join(raw + b"\n" for raw in script(words)))
+        cut = cut_before(path, target)
+        lines_ = [codec.decode(raw) for raw in path.read_bytes().split(b"\n")[:-1]]
+    if cut is None:
+        return
+    in_front, behind = ([codec.decode(raw) for raw in part.split(b"\n")[:-1]] for part in cut)
+    assert in_front == lines_[: len(in_front)]
+    assert lines_[len(in_front)].id == target
+    assert target not in names(collapse.history([*in_front, *behind])).split()
+    titles_ = [entry for entry in lines_[len(in_front) :] if entry.kind is Kind.TITLE]
+    assert [entry for entry in behind if entry.kind is Kind.TITLE] == titles_
+    header = [entry for entry in lines_ if entry.kind is Kind.HEADER][:1]
+    assert [entry for entry in [*in_front, *behind] if entry.kind is Kind.HEADER][:1] == header
+    assert {entry.kind for entry in behind} <= {Kind.TITLE, Kind.HEADER}
+
+
+def cut_before(path, target):
+    """Return what stays of a transcript in front of a prompt and behind it; None where there is no such prompt."""
+    outline = reader.scan(path)
+    place = next((prompt.offset for prompt in outline.prompts if prompt.id == target), None)
+    if place is None:
+        return None
+    return path.read_bytes()[:place], reader.survey_tail(path, place, header=outline.header).kept
+
+
 NOTICES = {
     "u1 a1 | u2 n1 a2 n2": ("n1", "n1", 3),
     "u1 a1 | u2 n1 a2 T:t n1 n1": ("n1", "n1 T:t", 2),
@@ -271,8 +315,6 @@ def test_the_notice_of_a_task_that_stays_stays_behind_a_cut_once_and_is_no_messa
     assert tail.kept == b"".join(raw + b"\n" for raw in script(kept))
     assert tail.notices == b"".join(raw + b"\n" for raw in script(notices))
     assert tail.removed_messages == count
-    split = cut_before([entry for _, entry in reader.read_entries(path)], "u2", notices={"n1"})
-    assert b"".join(entry.raw + b"\n" for entry in split.kept) == path.read_bytes()[:place] + tail.kept
 
 
 def test_a_torn_last_line_counts_into_the_size(tmp_path):
