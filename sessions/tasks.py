@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
-from sessions import clock, ids
-from sessions.errors import AmbiguousError, ConflictError, NotFoundError, RequestError
+from sessions import clock, command, ids
+from sessions.errors import AmbiguousError, ConflictError, NotFoundError
 from sessions.rewind.anchors import Anchors
 from sessions.rewind.edits import Recorder
 from sessions.rewind.log import CaptureLog
@@ -29,14 +29,12 @@ from sessions.subagents.processes import command_of
 from sessions.subagents.record import ChildRecord, How, TaskRecord
 from sessions.subagents.roster import Roster
 from sessions.task import Task, described
-from sessions.turn import check_label
 from sessions.work import Work
 
 if TYPE_CHECKING:
     import asyncio
     import threading
 
-_LABEL_CHARACTERS = 80
 
 _Recorded = tuple[TaskRecord, TurnRecord]
 
@@ -118,9 +116,9 @@ class Tasks:
             RequestError: There is no such message, no prompt yet, or something is no program, label or path.
             ConflictError: The session is closed, read-only, or being rewound.
         """
-        words, environ = _argv(argv), _environ(env)
-        where = os.path.join(self._workdir or os.curdir, _directory(cwd))
-        name = _label(label, shlex.join(words))
+        words, environ = command.argv(argv), command.environ(env)
+        where = os.path.join(self._workdir or os.curdir, command.directory(cwd))
+        name = command.label(label, shlex.join(words))
 
         def start(task: TaskRecord) -> None:
             env = environment(environ, task.tag, replace(self._parent, task=task.id))
@@ -155,7 +153,7 @@ class Tasks:
             ConflictError: A task that runs is this process already; or as for ``spawn``.
         """
         started = started_by_host(process)
-        name = _label(label, command_of(started.main.pid))
+        name = command.label(label, command_of(started.main.pid))
 
         def record() -> _Recorded:
             self._refuse_known(started)
@@ -201,7 +199,7 @@ class Tasks:
         attached = attached_to(task, cancel, wait)
         worker = self._worker(subagent) if subagent is not None else None
         called = worker.label if worker is not None else ""
-        name = _label(label, called or getattr(task, "get_name", lambda: "")() or "work inside the host")
+        name = command.label(label, called or getattr(task, "get_name", lambda: "")() or "work inside the host")
 
         def record() -> _Recorded:
             if worker is None or spawned_by is not None:
@@ -382,38 +380,6 @@ class Tasks:
                 raise ConflictError(
                     f"process {process.main.pid} belongs to {task.label!r} ({task.id}) already", task=task.id
                 )
-
-
-def _argv(argv: Sequence[str]) -> tuple[str, ...]:
-    if isinstance(argv, str | bytes) or not argv:
-        raise RequestError("a program is given as a list of its name and its arguments")
-    words = tuple(os.fspath(word) if isinstance(word, os.PathLike) else word for word in argv)
-    if not all(isinstance(word, str) and "\0" not in word for word in words) or not words[0]:
-        raise RequestError(f"not a program and its arguments: {list(argv)!r}"[:200])
-    return words
-
-
-def _environ(env: Mapping[str, str] | None) -> Mapping[str, str]:
-    if env is None:
-        return os.environ
-    if not all(isinstance(word, str) for pair in env.items() for word in pair):
-        raise RequestError("an environment maps texts to texts")
-    return env
-
-
-def _directory(cwd: str | os.PathLike[str] | None) -> str:
-    if cwd is None:
-        return ""
-    [directory] = path_texts([cwd])
-    return directory
-
-
-def _label(given: str | None, default: str) -> str:
-    if given is not None:
-        check_label(given, "a label for a task")
-        return given
-    text = " ".join("".join(c if c.isprintable() else " " for c in default).split()) or "task"
-    return text if len(text) <= _LABEL_CHARACTERS else f"{text[: _LABEL_CHARACTERS - 1]}…"
 
 
 def _named(tasks: Sequence[str]) -> str:
