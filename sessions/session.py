@@ -331,7 +331,8 @@ class Session:
         back itself. Nothing of it is written before its first message.
 
         Args:
-            spawned_by: The message that starts it; None: the open turn, else the last one.
+            spawned_by: The message that starts it; in an open turn it may still be about to be written. None: the open
+                turn, else the last one.
             label: What to call it.
 
         Raises:

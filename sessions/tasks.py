@@ -104,7 +104,8 @@ class Tasks:
 
         Args:
             argv: The program and its arguments; found by ``PATH``.
-            spawned_by: The message that starts it; None: the open turn, else the last one.
+            spawned_by: The message that starts it; in an open turn it may still be about to be written. None: the open
+                turn, else the last one.
             label: What to call it; default: the command.
             edits: The files and directories it may change: captured before it starts and after it ends. A program that
                 has none and does not use this library is a gap.
