@@ -330,6 +330,9 @@ class Session:
         that takes them back, and its transcript with them. It may start tasks and subagents of its own. It does not go
         back itself. Nothing of it is written before its first message.
 
+        Work inside this process is to be attached (`Tasks.attach`): else a rewind past it only closes its session, and
+        what it goes on writing is nobody's.
+
         Args:
             spawned_by: The message that starts it; in an open turn it may still be about to be written. None: the open
                 turn, else the last one.
@@ -585,7 +588,8 @@ class Session:
 
     def settle(self) -> None:
         """Settle what of its background work ended, and watch the rest. Called by the store, which holds nothing."""
-        self._work.settle()
+        for task in self._work.settle():
+            self._notes.append(Finding("unfinished_cancel", f"task {task.label} ({task.id})", "stopped now"))
 
     def close(self) -> None:
         """End an open turn and give the lock back; background tasks go on. Closing a closed session changes nothing.

@@ -361,7 +361,7 @@ class SessionStore:
         try:
             with self._checking(transcript) as session:
                 recovered = tuple(
-                    f"{note.where}: {note.action}" for note in session.findings if note.kind == "unfinished_rewind"
+                    f"{note.where}: {note.action}" for note in session.findings if note.kind.startswith("unfinished")
                 )
                 findings += session.check()
         except IncompleteError as error:

@@ -267,13 +267,17 @@ class Work:
 
     # -- settling --------------------------------------------------------------------------------------------------
 
-    def settle(self) -> None:
+    def settle(self) -> list[StoppedTask]:
         """Settle what ended while nobody was there, finish what a crash left of a cancel, watch what runs.
 
         The session is open for writing. Never fails: what cannot be settled now is settled at the next opening.
+
+        Returns:
+            The tasks of which a crash had broken off the cancel, and that were stopped now.
         """
-        if self._roster.directory.is_dir():
-            self._settle_all([task for task in self.timeline().tasks.values() if self._is_ours(task)])
+        if not self._roster.directory.is_dir():
+            return []
+        return self._settle_all([task for task in self.timeline().tasks.values() if self._is_ours(task)])
 
     def settle_left(self) -> None:
         """Settle and watch the tasks of subagents whose session was closed meanwhile, in whatever process; likewise."""
@@ -286,12 +290,13 @@ class Work:
         closed = below(session, timeline)
         self._settle_all([task for task in timeline.tasks.values() if task.session in closed and self._is_ours(task)])
 
-    def _settle_all(self, tasks: Iterable[TaskRecord]) -> None:
+    def _settle_all(self, tasks: Iterable[TaskRecord]) -> list[StoppedTask]:
+        stopped: list[StoppedTask] = []
         own = [task for task in tasks if task.ended is None and task.id not in self._cancelling]
         with contextlib.suppress(SessionsError, OSError):
             half = [task for task in own if task.how != "attach" and self._roster.folder(task.id).is_cancelled()]
             if half:
-                self._stop(self._roster.to_stop(half), [])
+                self._stop(self._roster.to_stop(half), stopped)
         for task in own:
             for _ in range(2):  # its supervisor may take back its start right now
                 if not self._has_begun(task):
@@ -299,6 +304,7 @@ class Work:
                 elif not self.watch(task):
                     continue
                 break
+        return stopped
 
     def _has_begun(self, task: TaskRecord) -> bool:
         """Tell whether a task runs; where its host died when it was starting it, wait until it has begun or is gone."""

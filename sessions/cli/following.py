@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _PART_BYTES = 1 << 16
 _LOOK_MS = 100
 _IN_LINE = re.compile(r"([\n\t\r]|\x1b\[[0-9;:]{0,64}[mGK])")  # colours; to a column; erase in the line
+_COLOUR = re.compile(r"\x1b\[[0-9;:]{0,64}m")
 _BEGUN = re.compile(r"\x1b(?:\[[0-9;:]{0,64})?\Z")
 
 
@@ -87,6 +88,7 @@ class _Terminal:
 
     def _write(self, text: str) -> None:
         if text:
+            text = _COLOUR.sub("", text) if os.environ.get("NO_COLOR") else text
             parts = _IN_LINE.split(text)  # between two of which is one that stays
             sys.stdout.write("".join(part if odd % 2 else visible_path(part) for odd, part in enumerate(parts)))
             sys.stdout.flush()

@@ -55,10 +55,10 @@ def refuse_other_files(
 
 
 def refuse_other_tasks(given: Plan, fresh: Plan) -> None:
-    """Refuse a plan that would stop others now.
+    """Refuse a plan that would stop others now; one that ended by itself is nothing to ask about.
 
     Raises:
-        StaleError: Tasks started or ended since.
+        StaleError: Tasks started since.
     """
-    if {task.id for task in given.tasks} != {task.id for task in fresh.tasks}:
-        raise StaleError("background tasks started or ended since")
+    if {task.id for task in fresh.tasks} - {task.id for task in given.tasks}:
+        raise StaleError("background tasks started since")

@@ -39,6 +39,12 @@ class Came:
         """How many of the lines belong to turns."""
         return sum(of_a_turn for _, of_a_turn in self.lines)
 
+    def is_only_told_more_than(self, earlier: Came) -> bool:
+        """Tell whether nothing came behind ``earlier`` but titles and notices of tasks."""
+        known = len(earlier.lines)
+        more = self.lines[known:]
+        return (self.inside, self.lines[:known]) == (earlier.inside, earlier.lines) and not any(of for _, of in more)
+
 
 class ReturningLines:
     """The conversation's half of the undos and redos of one session."""

@@ -169,13 +169,17 @@ class RewindPlanner:
             raise RequestError(f"this plan is for session {given.session_id}")
         outline = self._transcript.outline(deep=False)
         inode, size = given.basis.transcript
-        if inode != outline.inode or (outline.size < size if stopped is not None else outline.size != size):
+        if inode != outline.inode or outline.size < size or (stopped is None and self._went_on(size, outline.size)):
             raise StaleError("the transcript changed since")
         fresh = self.plan(given.basis.asked, given.basis.options)
         if stopped is None:
             refuse_other_tasks(given, fresh)
         refuse_other_files(given.basis, basis_of(fresh), self._log.read(), self._shown, stopped=stopped or Stopped())
         return fresh
+
+    def _went_on(self, size: int, now: int) -> bool:
+        """Tell whether a turn came behind the first ``size`` bytes: a title or the notice of a task is none."""
+        return now > size and any(of_a_turn for _, of_a_turn in reader.lines_since(self._path, size))
 
     def work(self, plan: Plan) -> Background:
         """Return what of the background goes with a plan, as of now."""

@@ -175,7 +175,7 @@ class UndoPlanner:
         basis, finds = basis_of(given), basis_of(fresh)
         refuse_other_files(basis, finds, self._log.read(), self._shown, stopped=stopped)
         if stopped.is_empty:
-            if basis.came != finds.came:
+            if not finds.came.is_only_told_more_than(basis.came):
                 raise StaleError("messages came since")
             refuse_other_tasks(given, fresh)
         return fresh

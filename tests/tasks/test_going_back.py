@@ -268,16 +268,45 @@ def test_a_change_of_somebody_else_is_a_conflict_also_behind_a_stopped_task(agen
         agent.session.rewind(2, on_conflict="refuse")
 
 
-def test_a_plan_is_stale_when_a_task_began_or_ended_since(agent):
+def test_a_plan_is_stale_when_a_task_began_since_but_not_when_one_ended(agent):
     agent.turn("first", {"f": "1"})
     plan = agent.session.plan_rewind(1)
     task = agent.python("import time; time.sleep(1000)")
-    with pytest.raises(StaleError, match="tasks started or ended"):
+    with pytest.raises(StaleError, match="tasks started since"):
         agent.session.rewind(plan)
     plan = agent.session.plan_rewind(1)
     agent.session.tasks.cancel(task.id)
-    with pytest.raises(StaleError, match="tasks started or ended"):
-        agent.session.rewind(plan)
+    assert agent.session.rewind(plan).cancelled == ()
+
+
+@pytest.mark.parametrize("which", ["goes", "stays"])
+def test_the_notice_of_a_task_that_ends_while_a_plan_is_looked_at_makes_it_not_stale(agent, which):
+    agent.turn("first", {"s": "old"})
+    code = "import os, time\nwhile not os.path.exists('../go'): time.sleep(0.01)\nopen('s', 'w').write('late')"
+    stays = agent.python(code, edits=["s"])
+    task = agent.spawn("second", code, edits=["s"]) if which == "goes" else stays
+    if which == "goes":
+        agent.session.tasks.cancel(stays)
+    agent.turn("third", {"f": "1"})
+    plan = agent.session.plan_rewind(2)
+    (agent.project.parent / "go").touch()
+    until(lambda: (task.id, "completed") in notices(agent.session), "the notice")
+    report = agent.session.rewind(plan)
+    assert report.cancelled == ()
+    assert notices(agent.session) == ([] if which == "goes" else [(task.id, "completed")])
+
+
+def test_a_notice_that_comes_while_the_plan_of_an_undo_is_looked_at_makes_it_not_stale(agent):
+    agent.turn("first", {"f": "1"})
+    task = agent.python("import os, time\nwhile not os.path.exists('../go'): time.sleep(0.01)")
+    agent.turn("second", {"f": "2"})
+    agent.session.rewind(2)
+    plan = agent.session.plan_undo()
+    (agent.project.parent / "go").touch()
+    until(lambda: notices(agent.session), "the notice")
+    agent.session.undo_rewind(plan)
+    assert (agent.project / "f").read_text() == "2"
+    assert notices(agent.session) == [(task.id, "completed")]
 
 
 def test_what_a_task_started_while_it_was_stopped_is_stopped_too(agent):

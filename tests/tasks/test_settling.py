@@ -112,6 +112,9 @@ def test_a_manager_killed_during_a_cancel_is_finished_by_the_next(agent):
     assert alive(pid)
     (agent.root / "settings.toml").write_text("[tasks]\ngrace_s = 0.1\n")
     assert opened(agent).tasks.get(task).state == "cancelled"
+    assert [(each.kind, each.where) for each in agent.session.findings] == [
+        ("unfinished_cancel", f"task worker ({task})")
+    ]
     assert not alive(pid)
     assert notices(agent.session) == []
     assert stays(lambda: agent.written)
