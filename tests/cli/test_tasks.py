@@ -62,8 +62,14 @@ class Work:
 
     def ended(self, *argv: str, **more: Any) -> Task:
         task = self.spawn(*argv, **more)
-        until(lambda: self.now(task).state != "running")
+        until(lambda: task.id in self.told)  # only then its end is on record
         return self.now(task)
+
+    @property
+    def told(self) -> list[str]:
+        """The tasks of which the session was told that they ended."""
+        blocks = [block for message in self.session.history() for block in message.blocks]
+        return [block.task_id for block in blocks if block.type == "task_notification"]
 
     def now(self, task: Task) -> Task:
         return self.session.tasks.get(task.id)

@@ -10,7 +10,7 @@ import threading
 import pytest
 from agent import contents, verdicts
 from programs import until
-from workers import alive
+from workers import alive, notices
 
 import sessions
 from sessions import ConflictError, NotFoundError, RequestError, SessionStore, assistant_message, user_message
@@ -260,7 +260,7 @@ def test_outside_a_task_there_is_no_parent_and_a_removed_task_has_none_any_more(
     with pytest.raises(RequestError, match="names no parent"):
         sessions.subagent_from_env()
     task = agent.spawn("first", "import os; print(os.environ['SESSIONS_SUBAGENT'])")
-    until(lambda: agent.state(task) == "completed", "its end")
+    until(lambda: notices(agent.session), "that its end is on record")
     monkeypatch.setenv("SESSIONS_SUBAGENT", task.log.read_text().strip())
     with pytest.raises(ConflictError, match="has ended"):
         sessions.subagent_from_env()
