@@ -14,7 +14,7 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
 from sessions import clock
 from sessions.errors import ConflictError, SessionsError, UnstoppableError
@@ -172,19 +172,27 @@ class Work:
         self._watcher.tell(task.id)
 
     def _stop(self, going: Sequence[TaskRecord], done: list[StoppedTask]) -> None:
+        over = {task.id for task in going if self._is_over(task)}
         self.hold_back(going)
         try:
-            self._stop_and_record(going, done)
+            self._stop_and_record(going, done, over=over)
         finally:
             with self._lock:
                 self._cancelling -= Counter(task.id for task in going)
-            stopped = {each.id for each in done}
+            recorded = {each.id for each in done} - over
             for task in going:
-                if task.id not in stopped:  # nobody was told of its end meanwhile
+                if task.id not in recorded:  # nobody was told of its end meanwhile
                     self._watcher.tell(task.id)
 
-    def _stop_and_record(self, going: Sequence[TaskRecord], done: list[StoppedTask]) -> None:
-        marked = [task for task in going if task.ended is None and task.how != "attach"]
+    def _is_over(self, task: TaskRecord) -> bool:
+        """Tell whether the program of a task ended by itself: what is still there it left behind."""
+        if task.how == "attach":
+            return False
+        ended = self._roster.state(task)
+        return ended is not None and ended.state != "cancelled"
+
+    def _stop_and_record(self, going: Sequence[TaskRecord], done: list[StoppedTask], *, over: Container[str]) -> None:
+        marked = [task for task in going if task.ended is None and task.how != "attach" and task.id not in over]
         attached = self._roster.attached
         inside = {task.id: attached[task.id] for task in going if task.how == "attach" and task.id in attached}
         troubles: dict[str, str] = {}
@@ -201,7 +209,7 @@ class Work:
         left = [task for task in going if task not in proven]
         self._take_back(left, inside)
         done += [StoppedTask(task.id, task.label, stopped[task.id].proof) for task in proven]
-        self._conclude_cancelled(proven)
+        self._conclude_stopped(proven, over=over)
         if left:
             unstoppable = UnstoppableError(_survivors(left, stopped, troubles))
             if done:
@@ -247,22 +255,22 @@ class Work:
             elif task.how != "attach" and self._cancelling[task.id] == 1:  # else somebody else still cancels it
                 self._roster.folder(task.id).unmark_cancelled()
 
-    def _conclude_cancelled(self, tasks: Sequence[TaskRecord]) -> None:
-        """Record what cancelled tasks left, and that they are cancelled."""
+    def _conclude_stopped(self, tasks: Sequence[TaskRecord], *, over: Container[str]) -> None:
+        """Record what tasks left, and that they are cancelled; of those that were over, settling records the end."""
         with self._log.locked() as timeline:
-            children = working_in(tasks, timeline)
-            self._recorder.end_work(tasks, children)
-            for task in tasks:
+            self._recorder.end_work(tasks, working_in(tasks, timeline))
+            cancelled = [task for task in tasks if task.id not in over]
+            for task in cancelled:
                 self._watcher.unwatch(task.id)
             at = clock.timestamp()
             ends = [
                 ended_record(task.id, Ended("cancelled", self._roster.code(task), at))
-                for task in tasks
+                for task in cancelled
                 if timeline.tasks.get(task.id, task).ended is None
             ]
             if ends:
                 self._log.append(ends)
-            for task in tasks:
+            for task in cancelled:
                 self._roster.forget(task.id)
 
     # -- settling --------------------------------------------------------------------------------------------------

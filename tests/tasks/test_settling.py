@@ -133,6 +133,19 @@ def test_the_owner_records_what_another_process_cancels(agent):
     assert (agent.state(task), notices(agent.session)) == ("cancelled", [])
 
 
+def test_a_task_that_ended_by_itself_did_also_when_its_leftovers_are_stopped_before_that_is_on_record(agent):
+    program = "import subprocess, sys; subprocess.Popen(['sleep', '1000'], start_new_session=True); sys.exit(3)"
+    with agent.session.begin_turn("first"), agent.session.hold.guard:  # its owner has no time to settle it
+        task = agent.python(program)
+        with SessionStore(agent.root).open(agent.session.id, read_only=True) as other:
+            until(lambda: other.tasks.get(task.id).state == "failed", "its end")
+            assert other.tasks.get(task.id).processes == 1
+            stopped = other.tasks.cancel(task.id)
+        assert (stopped.state, stopped.processes, notices(agent.session)) == ("failed", 0, [])
+    until(lambda: notices(agent.session), "the notice")
+    assert (agent.state(task), notices(agent.session)) == ("failed", [(task.id, "failed")])
+
+
 @pytest.mark.parametrize("change", ["ticks", "boot"])
 def test_a_stranger_that_got_the_pid_is_left_alone(agent, change):
     agent.turn("first")
