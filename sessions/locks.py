@@ -184,6 +184,19 @@ def is_held(path: Path) -> bool:
     return False
 
 
+def is_held_elsewhere(path: Path) -> bool:
+    """Tell whether another process holds a lock; likewise."""
+    return is_held(path) and not any(not file.closed and _names_inode(path, file) for file in _opened_here())
+
+
+def _opened_here() -> list[io.FileIO]:
+    while True:
+        try:
+            return list(_open)
+        except RuntimeError:  # another thread opened one meanwhile
+            continue
+
+
 def _pid_of_holder(file: io.FileIO) -> int | None:
     """Return who holds a lock nobody signed, where the system says it (Linux)."""
     status = os.fstat(file.fileno())

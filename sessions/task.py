@@ -9,6 +9,7 @@ from pathlib import Path
 
 from sessions import clock
 from sessions.rewind.timeline import Timeline
+from sessions.subagents.identity import is_alive
 from sessions.subagents.record import State, TaskRecord
 from sessions.subagents.roster import Roster
 
@@ -93,7 +94,7 @@ def _described(task: TaskRecord, roster: Roster, processes: int, prompt: str | N
         id=task.id,
         label=task.label,
         state="running" if ended is None else ended.state,
-        pid=started.main.pid if ended is None and started is not None else None,
+        pid=started.main.pid if ended is None and started is not None and is_alive(started.main) else None,
         processes=processes,
         spawned_by=task.spawned_by,
         prompt=prompt,

@@ -18,7 +18,7 @@ from sessions.rewind.edits import Recorder
 from sessions.rewind.log import CaptureLog
 from sessions.rewind.options import Paths, path_texts
 from sessions.rewind.recorded import TurnRecord
-from sessions.subagents.adopting import Process, started_by_host, status_of
+from sessions.subagents.adopting import Owner, Process, started_by_host
 from sessions.subagents.attached import attached_to
 from sessions.subagents.environment import Parent, environment
 from sessions.subagents.family import below
@@ -140,8 +140,9 @@ class Tasks:
     ) -> Task:
         """Take care of a process that the host started: it is listed, and stopped by a cancel or a rewind.
 
-        The host goes on owning it: it alone waits for it and learns how it ended. Descendants that left both its group
-        and its parentage are not found; ``spawn`` finds them.
+        The host goes on owning it: it alone waits for it and learns how it ended. Until it has, or some seconds after
+        its end, the task counts as running, with no pid. Descendants that left both its group and its parentage are not
+        found; ``spawn`` finds them.
 
         Args:
             process: Its pid; or the ``Popen`` or asyncio process, which also says how it ended.
@@ -162,7 +163,7 @@ class Tasks:
 
         def start(task: TaskRecord) -> None:
             self._roster.folder(task.id).write_started(started)
-            self._roster.ask(task.id, status_of(process))
+            self._roster.adopt(task.id, Owner(process, started.main))
 
         return self._begin("adopt a task", record, start, edits)
 

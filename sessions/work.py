@@ -35,6 +35,8 @@ _STARTING_S = 5.0
 """How long a supervisor may take to begin its task."""
 _LOOKS = 3
 """How often a task that never began has to be found gone."""
+_LEARNING_S = 1.0
+"""How long a cancel waits until the owner of an adopted process knows how that ended."""
 _SETTLING_S = 5.0
 """How much longer than a process work inside the host may take to end: it cannot be killed."""
 
@@ -78,6 +80,7 @@ class Work:
         self._cancelling: Counter[str] = Counter()  # by how many: who is being cancelled, or just begun
         self._stopping_on: set[int] = set()
         self._watched: set[str] = set()
+        self._ended_unseen: set[str] = set()  # while the session was closed: when, nobody knows
         self._lock = threading.Lock()
 
     # -- watching --------------------------------------------------------------------------------------------------
@@ -95,7 +98,7 @@ class Work:
             return True
         started = self._roster.folder(task.id).started()
         if started is not None and task.how != "attach":
-            self._watcher.watch(task.id, started)
+            self._watcher.watch(task.id, started, lambda: not self._roster.awaits_owner(task))
         return started is not None
 
     # -- stopping --------------------------------------------------------------------------------------------------
@@ -188,6 +191,8 @@ class Work:
         """Tell whether the program of a task ended by itself: what is still there it left behind."""
         if task.how == "attach":
             return False
+        if self._roster.awaits_owner(task):
+            return True
         ended = self._roster.state(task)
         return ended is not None and ended.state != "cancelled"
 
@@ -200,6 +205,7 @@ class Work:
             for task in marked:
                 self._roster.folder(task.id).mark_cancelled()
             stopped = self._stopped(going, inside, troubles)
+            self._roster.wait_for_owners(going, _LEARNING_S)
         except BaseException as error:
             there = self._give_up(going, inside)
             if isinstance(error, KeyboardInterrupt):
@@ -263,15 +269,12 @@ class Work:
             for task in cancelled:
                 self._watcher.unwatch(task.id)
             at = clock.timestamp()
-            ends = [
-                ended_record(task.id, Ended("cancelled", self._roster.code(task), at))
-                for task in cancelled
-                if timeline.tasks.get(task.id, task).ended is None
-            ]
-            if ends:
-                self._log.append(ends)
+            ends = {task.id: Ended("cancelled", self._roster.code(task), at) for task in cancelled}
+            new = [task for task in cancelled if timeline.tasks.get(task.id, task).ended is None]
+            if new:
+                self._log.append([ended_record(task.id, ends[task.id]) for task in new])
             for task in cancelled:
-                self._roster.forget(task.id)
+                self._roster.forget(task.id, ends[task.id])
 
     # -- settling --------------------------------------------------------------------------------------------------
 
@@ -307,6 +310,8 @@ class Work:
                 self._stop(self._roster.to_stop(half), stopped)
         for task in own:
             for _ in range(2):  # its supervisor may take back its start right now
+                if self._roster.gone_ns(task) is not None:
+                    self._ended_unseen.add(task.id)
                 if not self._has_begun(task):
                     self._settle(task, live=False)
                 elif not self.watch(task):
@@ -326,11 +331,20 @@ class Work:
         return False
 
     def settle_gone(self, tasks: Iterable[TaskRecord]) -> list[str]:
-        """Settle those of the tasks that ended and nobody settled yet, whoever started them; return their ids."""
-        gone = [task for task in tasks if task.ended is None and self._roster.state(task) is not None]
+        """Settle those of the tasks that ended and nobody settled yet, whoever started them; return their ids.
+
+        Not to be called with the session locked: this waits for the owners of adopted processes. Of one whose owner
+        needs this very thread, what it left is recorded, and its end when that is known.
+        """
+        unsettled = [task for task in tasks if task.ended is None]
+        self._roster.wait_for_owners(unsettled)
+        open_ended = [task for task in unsettled if self._roster.awaits_owner(task)]
+        for task in open_ended:
+            self._record_leavings(task)
+        gone = [task for task in unsettled if task not in open_ended and self._roster.state(task) is not None]
         for task in gone:
             self._settle(task, live=False)
-        return [task.id for task in gone]
+        return [task.id for task in unsettled if task in gone or task in open_ended]
 
     def _is_ours(self, task: TaskRecord) -> bool:
         """Tell whether this session settles a task: its own; the root also those of subagents that nobody works in."""
@@ -341,17 +355,25 @@ class Work:
         self._watcher.close()
 
     def _changed(self, task_id: str) -> None:
-        """Settle a task that ended; called on the watcher's thread."""
+        """Settle a task that ended; called on the watcher's thread. What it left is recorded before its owner is heard.
+
+        Else another edit could come in between, and be taken for what it left.
+        """
         task = self.timeline().tasks.get(task_id)
         if task is None or task_id in self._cancelling:
             return
-        if task.ended is None:
+        if self._roster.awaits_owner(task):
+            self._record_leavings(task)
+        elif task.ended is None:
             self._settle(task, live=True)
             for child in working_in([task], self.timeline()):
                 self.take_over(child)
         elif self._roster.is_all_gone(task):
-            with contextlib.suppress(SessionsError, OSError):
-                self._recorder.end_work([task], as_of=self._as_of(task, live=True))
+            self._record_leavings(task)
+
+    def _record_leavings(self, task: TaskRecord) -> None:
+        with contextlib.suppress(SessionsError, OSError):
+            self._recorder.end_work([task], as_of=self._as_of(task, live=True))
 
     def _settle(self, task: TaskRecord, *, live: bool) -> None:
         """Record what a task left, tell of its end, and put that on the timeline: once, whoever else tries it."""
@@ -367,11 +389,13 @@ class Work:
             if ended.state != "cancelled" and self._is_ours(task):
                 self._settled(task, ended)
             self._log.append([ended_record(task.id, ended)])
-            self._roster.forget(task.id)
+            self._roster.forget(task.id, ended)
 
     def _as_of(self, task: TaskRecord, *, live: bool) -> dict[str, int]:
         """Return when a task ended, as the system stamps files; where nobody wrote it down, all is newer."""
-        ended_ns = self._roster.folder(task.id).ended_ns()
+        if task.id in self._ended_unseen:
+            return {task.id: 0}
+        ended_ns = self._roster.folder(task.id).ended_ns() or self._roster.gone_ns(task)
         return {} if ended_ns is None and live else {task.id: ended_ns or 0}
 
     def _refuse_inside(self, tasks: Sequence[TaskRecord]) -> None:

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from sessions import clock
+from sessions import clock, paths
+from sessions.locks import is_held_elsewhere
+from sessions.subagents.adopting import Owner, runs_loop
 from sessions.subagents.attached import Attached
 from sessions.subagents.cancelling import Quarry, found
 from sessions.subagents.folder import TaskFolder
@@ -20,8 +23,10 @@ from sessions.subagents.processes import living_below
 from sessions.subagents.record import Ended, State, TaskRecord
 
 _inside: dict[str, Attached] = {}  # of the process, not of a session: it may be closed and opened again
-_statuses: dict[str, Callable[[], int | None]] = {}
+_owners: dict[str, Owner] = {}
+_ends: dict[str, Ended] = {}  # of what was held here, for whoever read the timeline before these were on it
 _inside_lock = threading.Lock()
+_BETWEEN_S = 0.01  # between questions to an owner
 
 
 def _begin_in_child() -> None:
@@ -29,7 +34,8 @@ def _begin_in_child() -> None:
     global _inside_lock  # noqa: PLW0603 - a thread of the parent may have held it
     _inside_lock = threading.Lock()
     _inside.clear()
-    _statuses.clear()
+    _owners.clear()
+    _ends.clear()
 
 
 os.register_at_fork(after_in_child=_begin_in_child)
@@ -56,16 +62,18 @@ class Roster:
         with _inside_lock:
             _inside[task] = attached
 
-    def forget(self, task: str) -> None:
-        """Let go of what was kept of a task whose end is on record."""
+    def forget(self, task: str, ended: Ended | None = None) -> None:
+        """Let go of what was kept of a task whose end is on record, but for that; or of one that never was: None."""
         with _inside_lock:
+            if ended is not None and (task in _inside or task in _owners):
+                _ends[task] = ended
             _inside.pop(task, None)
-            _statuses.pop(task, None)
+            _owners.pop(task, None)
 
-    def ask(self, task: str, status: Callable[[], int | None]) -> None:
-        """Ask for the exit code of an adopted process there when it ended."""
+    def adopt(self, task: str, owner: Owner) -> None:
+        """Keep hold of who learns how an adopted process ended."""
         with _inside_lock:
-            _statuses[task] = status
+            _owners[task] = owner
 
     def folder(self, task: str) -> TaskFolder:
         """Return where the files of a task lie."""
@@ -104,6 +112,39 @@ class Roster:
             return None if cancelled and self._is_there(task) else Ended(state, code, ended.at)
         return None if alive else self._state_without_exit(task, cancelled=cancelled)
 
+    def awaits_owner(self, task: TaskRecord) -> bool:
+        """Tell of an adopted process whether it ended by itself, and its owner may still learn how: it is not settled.
+
+        In another process than the owner's that is so while somebody there has the session open that adopted it.
+        """
+        if not self._is_adopted_and_gone(task) or self.folder(task.id).is_cancelled():
+            return False
+        owner = _owners.get(task.id)
+        if owner is not None:
+            return owner.is_learning()
+        adopter = paths.sidecar(self.directory.parent.with_name(f"{task.session}.jsonl"))
+        return is_held_elsewhere(adopter / "lock")
+
+    def wait_for_owners(self, tasks: Sequence[TaskRecord], timeout_s: float | None = None) -> None:
+        """Wait until the owners in this process of adopted processes that are gone know how these ended.
+
+        Where the calling thread runs an event loop this returns at once: an owner may need that loop.
+
+        Args:
+            timeout_s: Give up then; None: when they may not learn it any more.
+        """
+        owners = [owner for task in tasks if self._is_adopted_and_gone(task) and (owner := _owners.get(task.id))]
+        deadline = time.monotonic() + timeout_s if timeout_s is not None else None
+        while any(owner.is_learning() for owner in owners) and not runs_loop():
+            if deadline is not None and time.monotonic() > deadline:
+                return
+            time.sleep(_BETWEEN_S)
+
+    def gone_ns(self, task: TaskRecord) -> int | None:
+        """Return when an adopted process of this one's was seen to be gone, as the system stamps files; None: never."""
+        owner = _owners.get(task.id) if self._is_adopted_and_gone(task) else None
+        return owner.gone_ns() if owner is not None else None
+
     def to_stop(self, tasks: Iterable[TaskRecord]) -> list[TaskRecord]:
         """Return those of the tasks of which something is still there: they run, or left processes behind."""
         candidates = [task for task in tasks if task.ended is None or not self.is_all_gone(task)]
@@ -141,6 +182,10 @@ class Roster:
         ended = self.folder(task.id).exit()
         return ended is not None and ended.gone
 
+    def _is_adopted_and_gone(self, task: TaskRecord) -> bool:
+        started = self.folder(task.id).started() if task.how == "adopt" and task.ended is None else None
+        return started is not None and not is_alive(started.main)
+
     def _is_supervised(self, task: TaskRecord) -> bool:
         """Tell whether its supervisor lives: it leaves when nobody of the task is left, and no look misses that."""
         started = self.folder(task.id).started() if task.how == "spawn" else None
@@ -151,6 +196,8 @@ class Roster:
         if attached is not None:
             outcome = attached.outcome()
             return None if outcome is None else Ended(outcome, None, clock.timestamp(), attached.failure())
+        if task.id in _ends:
+            return _ends[task.id]
         started = self.folder(task.id).started()
         elsewhere = started is not None and started.main.pid != os.getpid()
         return None if elsewhere and started is not None and is_alive(started.main) else Ended("lost")
@@ -158,16 +205,20 @@ class Roster:
     def _state_without_exit(self, task: TaskRecord, *, cancelled: bool) -> Ended | None:
         if self._is_there(task) and (cancelled or self.folder(task.id).started() is None):
             return None  # it is being stopped, or just started
-        code = self.code(task) if task.how == "adopt" else None
-        at = clock.timestamp() if code is not None else None  # its owner was told right now
+        if self.awaits_owner(task):
+            return None
+        owner = _owners.get(task.id)
+        if owner is None and task.id in _ends:
+            return _ends[task.id]
+        code = owner.code() if owner is not None else None
+        at = owner.gone_at() if owner is not None and code is not None else None
         if cancelled:
             return Ended("cancelled", code, at)
         return Ended("completed" if code == 0 else "failed", code, at) if code is not None else Ended("lost")
 
     def code(self, task: TaskRecord) -> int | None:
-        """Return what a program exited with, negative where a signal ended it; None where nobody knows."""
+        """Return what a program exited with, negative where a signal ended it; None where nobody knows, or not yet."""
         if (ended := self.folder(task.id).exit()) is not None:
             return ended.code if ended.signal is None else -ended.signal
-        if (status := _statuses.get(task.id)) is not None:
-            return status()
-        return None
+        owner = _owners.get(task.id)
+        return owner.code() if owner is not None else None

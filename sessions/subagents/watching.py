@@ -33,8 +33,8 @@ class Watcher:
 
     Args:
         on_change: Called with a task's id, on that thread: when its program has ended (where there is a supervisor,
-            ``exit.json`` is there by then), and again when its supervisor has, so that nobody is left. What it raises
-            is dropped.
+            ``exit.json`` is there by then), and again when its supervisor has, so that nobody is left, or when it is
+            known how it ended. What it raises is dropped.
     """
 
     def __init__(self, on_change: Callable[[str], None]) -> None:
@@ -42,9 +42,13 @@ class Watcher:
         self._begin()
         _watchers.add(self)
 
-    def watch(self, task: str, started: Started) -> None:
-        """Watch a task from now on; if it ended before, that is told now. A closed watcher watches nothing."""
-        self._ask(task, started)
+    def watch(self, task: str, started: Started, is_known: Callable[[], bool] | None = None) -> None:
+        """Watch a task from now on; if it ended before, that is told now. A closed watcher watches nothing.
+
+        Args:
+            is_known: Tells, when all have ended, whether it is known how; asked again until it is. None: it is.
+        """
+        self._ask(task, _Watch(task, started.main, started.supervisor, is_known))
 
     def tell(self, task: str) -> None:
         """Call ``on_change`` for a task soon, on the thread: whoever asks may hold what that needs."""
@@ -68,12 +72,12 @@ class Watcher:
         self._thread: threading.Thread | None = None
         self._closed = False
         self._pipe = (-1, -1)
-        self._asked: list[tuple[str, Started | _Told | None]] = []
+        self._asked: list[tuple[str, _Watch | _Told | None]] = []
         self._watches: dict[str, _Watch] = {}  # the thread's own
 
-    def _ask(self, task: str, started: Started | _Told | None) -> None:
+    def _ask(self, task: str, asked: _Watch | _Told | None) -> None:
         with self._lock:
-            if self._closed or (started is None and self._thread is None):
+            if self._closed or (asked is None and self._thread is None):
                 return
             if self._thread is None:
                 self._pipe = os.pipe()
@@ -81,7 +85,7 @@ class Watcher:
                     os.set_blocking(end, False)
                 self._thread = threading.Thread(target=self._run, name="sessions-watcher", daemon=True)
                 self._thread.start()
-            self._asked.append((task, started))
+            self._asked.append((task, asked))
             self._wake()
 
     def _wake(self) -> None:
@@ -105,16 +109,16 @@ class Watcher:
         with self._lock:
             if self._closed:
                 return False
-            asked, self._asked = self._asked, []
-        for task, started in asked:
-            if isinstance(started, _Told):
+            requests, self._asked = self._asked, []
+        for task, asked in requests:
+            if isinstance(asked, _Told):
                 with contextlib.suppress(Exception):
                     self._on_change(task)
                 continue
             if task in self._watches:
                 self._watches.pop(task).close()
-            if started is not None:
-                self._watches[task] = _Watch(task, started.main, started.supervisor)
+            if asked is not None:
+                self._watches[task] = asked
         return True
 
     def _pass(self, watch: _Watch) -> None:
@@ -153,23 +157,27 @@ class Watcher:
 
 @dataclass(slots=True)
 class _Watch:
-    """One task: its program is awaited, then its supervisor.
+    """One task: its program is awaited, then its supervisor, then that it is known how it ended.
 
     Attributes:
-        awaited: Who is awaited now.
+        awaited: Who is awaited now; None: all have ended, and it is to be known how.
         after: Who is awaited then, the supervisor, which reaps the program.
+        is_known: Tells that; None: it is known.
         descriptor: Of the awaited; -1 where the system gave none, None before it was asked.
         pause_ms: How long to wait until the next question; 0 while the descriptor will tell.
     """
 
     task: str
-    awaited: Identity
+    awaited: Identity | None
     after: Identity | None
+    is_known: Callable[[], bool] | None
     descriptor: int | None = None
     pause_ms: int = 0
 
     def has_ended(self, ready: Collection[int]) -> bool:
         """Tell whether the awaited has ended, and was reaped if that is the supervisor's business."""
+        if self.awaited is None:
+            return self._is_known() or self._ask_later()
         if self.descriptor is None:
             opened = open_process(self.awaited)
             self.descriptor = -1 if opened is None else opened  # it has ended, but maybe was not reaped
@@ -180,11 +188,12 @@ class _Watch:
             return False
         if self.after is None or identity_of(self.awaited.pid) != self.awaited or not is_alive(self.after):
             return True
-        self.pause_ms = min(max(_REAPED_MS, self.pause_ms * 2), _ASK_MS)
-        return False
+        return self._ask_later()
 
     def wait_in(self, poller: poll) -> int | None:
         """Register what will tell, or return after how many milliseconds to ask."""
+        if self.awaited is None:
+            return self.pause_ms
         if self.descriptor is None:
             return 0
         if self.pause_ms == 0:
@@ -193,18 +202,26 @@ class _Watch:
         return self.pause_ms
 
     def go_on(self) -> bool:
-        """Await the next; False: nobody is left to be awaited."""
+        """Await what comes next; False: nothing does."""
         self.close()
-        if self.after is None:
-            return False
-        self.awaited, self.after = self.after, None
-        return True
+        if self.after is not None:
+            self.awaited, self.after = self.after, None
+            return True
+        was, self.awaited = self.awaited, None
+        return was is not None and not self._is_known()
 
     def close(self) -> None:
         """Close the descriptor."""
         if self.descriptor is not None and self.descriptor >= 0:
             os.close(self.descriptor)
         self.descriptor, self.pause_ms = None, 0
+
+    def _is_known(self) -> bool:
+        return self.is_known is None or self.is_known()
+
+    def _ask_later(self) -> bool:
+        self.pause_ms = min(max(_REAPED_MS, self.pause_ms * 2), _ASK_MS)
+        return False
 
 
 _watchers: weakref.WeakSet[Watcher] = weakref.WeakSet()
