@@ -12,7 +12,7 @@ from sessions.errors import ConflictError, LockedError, NotFoundError, RequestEr
 from sessions.picker import words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from sessions.picker.text import Line
     from sessions.session import Session
@@ -114,10 +114,11 @@ def _cancel(session: Session, references: Sequence[str], *, dry_run: bool, yes: 
             output.lines(said, error_stream=as_json)
         if not dry_run:
             output.ask("Stop it?" if len(going) == 1 else f"Stop these {len(going)} tasks?", error_stream=as_json)
-    if dry_run and refused:
-        raise _joined([*refused.values()], [])
+            _, refused = _planned(session, named)  # the answer may have taken long
     if not dry_run:
-        _stop(session, [task for task in named.values() if task.id in going or task.id in refused])
+        _stop(session, [task for task in named.values() if task.id in going and task.id not in refused], refused)
+    elif refused:
+        raise _joined([*refused.values()])
     after = [session.tasks.get(task) for task in before]
     with output.after("what was to be stopped was stopped") if going and not dry_run else nullcontext():
         if as_json:
@@ -154,48 +155,33 @@ def _became(before: Task, after: Task, stopped: bool) -> Line:  # noqa: FBT001 -
 
 
 def _had_ended(task: Task) -> Line:
-    return (("", f"{render.task_name(task)} had ended: {render.task_state(task)}"),)
+    how = render.task_state(task) if task.state != "running" else "nobody knows yet how"
+    return (("", f"{render.task_name(task)} had ended: {how}"),)
 
 
-def _stop(session: Session, tasks: Iterable[Task]) -> None:
-    """Stop tasks; one that cannot be stopped does not keep the others alive.
+def _stop(session: Session, tasks: Sequence[Task], refused: Mapping[str, ConflictError]) -> None:
+    """Stop tasks, all at once; one that cannot be stopped does not keep the others alive.
 
     Raises:
-        ConflictError: Some could not be; the message names them, and those that were stopped.
-        output.TooLateError: Ctrl-C came when some were stopped.
+        ConflictError: Some could not be, or others were refused; the message says which, and names those that were
+            stopped.
     """
-    stopped: list[str] = []
-    failed: list[ConflictError] = []
+    failed = [*refused.values()]
     try:
-        for task in tasks:
-            try:
-                session.tasks.cancel(task.id)
-                stopped.append(render.task_name(task))
-            except ConflictError as error:
-                failed.append(error)
-    except KeyboardInterrupt as error:
-        if not stopped:
-            raise
-        said = str(error) or "interrupted"
-        raise output.TooLateError(f"{said}; stopped before: {', '.join(stopped)}") from None
+        if tasks:
+            session.tasks.cancel_all([task.id for task in tasks])
+    except UnstoppableError as error:  # it names those that were stopped itself
+        raise _joined([error, *failed]) from None
     if failed:
-        raise _joined(failed, stopped)
+        joined = _joined(failed)
+        if tasks:
+            joined.add(f"stopped: {', '.join(map(render.task_name, tasks))}")
+        raise joined
 
 
-def _joined(failed: Sequence[ConflictError], stopped: Sequence[str]) -> ConflictError:
-    """Return one error that says what several say, and what was stopped all the same."""
-    unstoppable: list[ConflictError] = [error for error in failed if isinstance(error, UnstoppableError)]
-    ordered = unstoppable + [error for error in failed if error not in unstoppable]
-    first = ordered[0]
-    survivors: dict[str, object] = {}
-    for error in unstoppable:
-        named = error.details["survivors"]
-        assert isinstance(named, dict)
-        survivors |= named
-    for error in ordered[1:]:
+def _joined(failed: Sequence[ConflictError]) -> ConflictError:
+    """Return one error that says what several say; its kind and its details are those of the first."""
+    first = failed[0]
+    for error in failed[1:]:
         first.add(error.message)
-    if survivors:
-        first.details["survivors"] = survivors
-    if stopped:
-        first.add(f"stopped: {', '.join(stopped)}")
     return first

@@ -438,18 +438,36 @@ def test_what_cannot_be_stopped_is_named_with_its_processes(work: Work) -> None:
     assert work.now(other).state == "running"
 
 
-def test_ctrl_c_while_stopping_says_what_was_stopped_before(work: Work) -> None:
+def test_several_tasks_are_asked_at_once_and_all_get_the_time_of_one_to_end(work: Work) -> None:
+    (work.root / "settings.toml").write_text("[tasks]\ngrace_s = 3600\n")
+    tasks = [work.spawn(*program, label="server") for program in (STUBBORN, STUBBORN, SLEEPS)]
+    assert tasks[0].log is not None
+    assert tasks[1].log is not None
+    until(tasks[0].log.read_bytes)
+    until(tasks[1].log.read_bytes)
+    child = sessions("tasks", work.id, "--yes", *(word for task in tasks for word in ("--cancel", task.id)))
+    until(lambda: tasks[2].pid is not None and not alive(tasks[2].pid))  # though the first has an hour
+    for task in tasks[:2]:
+        assert task.pid is not None
+        os.kill(task.pid, signal.SIGKILL)
+    code, out, err = done(child)
+    assert (code, err) == (0, b"")
+    assert out.decode().splitlines() == [f"stopped server ({task.id})" for task in tasks]
+
+
+def test_ctrl_c_while_stopping_says_who_runs_on_and_who_ended(work: Work) -> None:
     (work.root / "settings.toml").write_text("[tasks]\ngrace_s = 3600\n")
     gone, stays = work.spawn(*SLEEPS, label="gone"), work.spawn(*STUBBORN, label="stays")
     assert stays.log is not None
     until(stays.log.read_bytes)
     child = sessions("tasks", work.id, "--cancel", gone.id, "--cancel", stays.id, "--yes")
-    until(lambda: (stays.log.parent / "cancel").exists() if stays.log else False)
+    until(lambda: gone.pid is not None and not alive(gone.pid))
     child.send_signal(signal.SIGINT)
-    runs_on = "asked to end, but running on: stays"
-    assert done(child) == (130, b"", f"sessions: interrupted; {runs_on}; stopped before: gone ({gone.id})\n".encode())
+    said = b"sessions: interrupted; asked to end, but running on: stays; ended: gone\n"
+    assert done(child) == (130, b"", said)
     assert stays.pid is not None
     assert alive(stays.pid)
+    until(lambda: [work.now(task).state for task in (gone, stays)] == ["cancelled", "running"])
 
 
 def test_ctrl_c_while_a_rewind_stops_tasks_leaves_them_for_good(cli: Cli, work: Work) -> None:

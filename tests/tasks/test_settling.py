@@ -15,7 +15,7 @@ from workers import BLIND_WRITER, alive, in_child, notices, stays
 from worst_moments import killed_at
 
 import sessions.work
-from sessions import SessionStore, UnstoppableError
+from sessions import NotFoundError, SessionStore, UnstoppableError
 from sessions.subagents.identity import identity_of
 
 HOST = """
@@ -252,6 +252,18 @@ def test_43_tasks_are_cancelled_at_once(agent):
     report = agent.session.rewind(1)
     assert len(report.cancelled) == 43
     assert not any(alive(task.pid) for task in tasks)
+
+
+def test_several_are_cancelled_in_one_call_and_none_where_one_is_refused(agent):
+    with agent.session.begin_turn("first"):
+        tasks = [agent.session.tasks.spawn(["sleep", "1000"]) for _ in range(3)]
+    with pytest.raises(NotFoundError):
+        agent.session.tasks.cancel_all([tasks[0], "nobody"])
+    assert [task.state for task in agent.session.tasks.list()] == ["running"] * 3
+    stopped = agent.session.tasks.cancel_all([tasks[2].id, tasks[0]])
+    assert [(task.id, task.state) for task in stopped] == [(tasks[2].id, "cancelled"), (tasks[0].id, "cancelled")]
+    assert agent.state(tasks[1]) == "running"
+    assert agent.session.tasks.cancel_all([]) == []
 
 
 def test_a_program_that_cannot_be_started_leaves_nothing(agent):
