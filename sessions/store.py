@@ -81,7 +81,8 @@ class SessionStore:
 
         Args:
             reference: Its id, the beginning of its id, or its title; tried in this order.
-            read_only: Change nothing: no byte, no time, no lock. Never fails for damage or a lock.
+            read_only: Change nothing: no byte, no time, no lock, but for what cancelling a task records. Never fails
+                for damage or a lock.
 
         Raises:
             NotFoundError: There is no such session.

@@ -275,8 +275,8 @@ class Tasks:
         Everybody gets SIGTERM and some time to end (``[tasks] grace_s``), then is frozen and killed until nobody is
         found any more. Cancelling a task that ended stops what it left behind. Doing it again changes nothing.
 
-        This works from another process too, while the session is open elsewhere: the processes are stopped, and the
-        owner of the session records it.
+        This works from another process too, and read-only, while the session is open elsewhere: the processes are
+        stopped, and whoever stops them records it beside the transcript, which is all that is written there.
 
         Raises:
             NotFoundError: There is no such task.

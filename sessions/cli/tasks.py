@@ -58,7 +58,7 @@ def command(
 
 
 def _opened(store: SessionStore, session_id: str, *, read_only: bool) -> Session:
-    """Open a session for writing where nobody else has it; whoever has it records what becomes of its tasks."""
+    """Open a session for writing where nobody else has it, else read-only: tasks can be stopped, and that recorded."""
     if not read_only:
         with suppress(LockedError):
             return store.open(session_id)

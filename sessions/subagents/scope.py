@@ -1,4 +1,4 @@
-"""Which background work a rewind concerns. Pure."""
+"""Background work that only a transcript knows of: nobody here can stop it. Pure."""
 
 from __future__ import annotations
 
