@@ -25,7 +25,7 @@ from sessions.rewind.timeline import Timeline
 from sessions.subagents.attached import Attached
 from sessions.subagents.cancelling import Quarry, Stopped, stop
 from sessions.subagents.family import below, with_nested, working_in
-from sessions.subagents.identity import is_alive
+from sessions.subagents.identity import Identity, is_alive
 from sessions.subagents.processes import own_line
 from sessions.subagents.record import Ended, TaskRecord, ended_record
 from sessions.subagents.roster import Roster
@@ -109,10 +109,12 @@ class Work:
         Raises:
             ConflictError: ``cancel`` would refuse it.
         """
-        going = self._roster.to_stop(with_nested(tasks, self.timeline()))
+        tasks = with_nested(tasks, self.timeline())
+        there = self._roster.processes(tasks)
+        going = self._roster.to_stop(tasks, there)
         self._refuse_on_own_thread(going)
-        self._refuse_elsewhere(going)
-        self._refuse_inside(going)
+        self._refuse_elsewhere(going, there)
+        self._refuse_inside(going, there)
         return going
 
     def _refuse_on_own_thread(self, tasks: Iterable[TaskRecord]) -> None:
@@ -128,6 +130,33 @@ class Work:
                     f"{task.label!r} runs on this very thread and could never end meanwhile: call this on another one,"
                     " as asyncio.to_thread does"
                 )
+
+    def _refuse_elsewhere(self, tasks: Sequence[TaskRecord], there: Mapping[str, tuple[Identity, ...]]) -> None:
+        """Refuse what runs inside another process, unless that process is stopped with it.
+
+        Raises:
+            ConflictError: The process is named.
+        """
+        ends = {process for task in tasks for process in there.get(task.id, ())}
+        for task in tasks:
+            if task.how != "attach" or task.id in self._roster.attached:
+                continue
+            started = self._roster.folder(task.id).started()
+            if started is None or started.main not in ends:
+                where = f"process {started.main.pid}" if started is not None else "another process"
+                raise ConflictError(f"{task.label!r} ({task.id}) runs inside {where}, which alone can stop it")
+
+    def _refuse_inside(self, tasks: Sequence[TaskRecord], there: Mapping[str, tuple[Identity, ...]]) -> None:
+        """Refuse to stop what this very process, or this very call, is a part of.
+
+        Raises:
+            ConflictError: It is; the task is named.
+        """
+        if threading.get_ident() in self._stopping_on:
+            raise ConflictError("this is called by what is being stopped")
+        for task in tasks:
+            if not own_line().isdisjoint(there.get(task.id, ())):
+                raise ConflictError(f"this process runs inside {task.label!r} ({task.id}) and would be stopped too")
 
     def cancel(self, tasks: Sequence[TaskRecord], *, done: list[StoppedTask] | None = None) -> list[StoppedTask]:
         """Stop tasks for good, with what their processes started; waits until that is proven. Again changes nothing.
@@ -397,25 +426,6 @@ class Work:
             return {task.id: 0}
         ended_ns = self._roster.folder(task.id).ended_ns() or self._roster.gone_ns(task)
         return {} if ended_ns is None and live else {task.id: ended_ns or 0}
-
-    def _refuse_inside(self, tasks: Sequence[TaskRecord]) -> None:
-        """Refuse to stop what this very process, or this very call, is a part of."""
-        if threading.get_ident() in self._stopping_on:
-            raise ConflictError("this is called by what is being stopped")
-        there = self._roster.processes(tasks) if tasks else {}
-        for task in tasks:
-            if not own_line().isdisjoint(there.get(task.id, ())):
-                raise ConflictError(f"this process runs inside {task.label!r} ({task.id}) and would be stopped too")
-
-    def _refuse_elsewhere(self, tasks: Sequence[TaskRecord]) -> None:
-        inside = [task for task in tasks if task.how == "attach" and task.id not in self._roster.attached]
-        with_others = [task for task in tasks if task.how != "attach"] if inside else []
-        ends = {process for each in self._roster.processes(with_others).values() for process in each}
-        for task in inside:
-            started = self._roster.folder(task.id).started()
-            if started is None or started.main not in ends:  # else it ends with the task that process belongs to
-                where = f"process {started.main.pid}" if started is not None else "another process"
-                raise ConflictError(f"{task.label!r} ({task.id}) runs inside {where}, which alone can stop it")
 
 
 def _survivors(

@@ -145,11 +145,18 @@ class Roster:
         owner = _owners.get(task.id) if self._is_adopted_and_gone(task) else None
         return owner.gone_ns() if owner is not None else None
 
-    def to_stop(self, tasks: Iterable[TaskRecord]) -> list[TaskRecord]:
-        """Return those of the tasks of which something is still there: they run, or left processes behind."""
+    def to_stop(
+        self, tasks: Iterable[TaskRecord], there: Mapping[str, tuple[Identity, ...]] | None = None
+    ) -> list[TaskRecord]:
+        """Return those of the tasks of which something is still there: they run, or left processes behind.
+
+        Args:
+            there: Their ``processes``, where somebody has looked right now.
+        """
         candidates = [task for task in tasks if task.ended is None or not self.is_all_gone(task)]
         known = {task.id for task in candidates if self._is_supervised(task) or self._is_inside(task)}
-        there = self.processes([task for task in candidates if task.id not in known])
+        if there is None:
+            there = self.processes([task for task in candidates if task.id not in known])
         return [task for task in candidates if task.id in known or there.get(task.id)]
 
     def ended_ns(self, task: TaskRecord) -> int:
@@ -203,7 +210,7 @@ class Roster:
         return None if elsewhere and started is not None and is_alive(started.main) else Ended("lost")
 
     def _state_without_exit(self, task: TaskRecord, *, cancelled: bool) -> Ended | None:
-        if self._is_there(task) and (cancelled or self.folder(task.id).started() is None):
+        if (cancelled or self.folder(task.id).started() is None) and self._is_there(task):
             return None  # it is being stopped, or just started
         if self.awaits_owner(task):
             return None

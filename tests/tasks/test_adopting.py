@@ -15,6 +15,7 @@ from workers import alive, notices
 import sessions.subagents.adopting
 from sessions import SessionStore
 from sessions.rewind.log import CaptureLog
+from sessions.subagents.processes import Table
 
 HOST = """
 import sys, subprocess, sessions
@@ -273,3 +274,14 @@ def test_when_whoever_may_know_it_has_closed_the_session_nobody_does(agent):
         assert (reader.tasks.get(task).state, notices(reader)) == ("lost", [])
     agent.reopen()
     assert (agent.session.tasks.get(task).state, notices(agent.session)) == ("lost", [(task, "aborted")])
+
+
+def test_the_processes_are_looked_at_once_to_plan_a_cancel_and_once_to_describe_it(agent, late, monkeypatch):
+    stop = threading.Event()
+    with agent.session.begin_turn("second"):
+        inside = agent.session.tasks.attach(cancel=stop.set, wait=stop.wait, label="inside")
+    looks = []
+    read = Table.read
+    monkeypatch.setattr(Table, "read", lambda: looks.append("look") or read())
+    assert len(agent.session.tasks.plan_cancel([late.task, inside])) == 2
+    assert looks == ["look", "look"]
