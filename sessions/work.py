@@ -23,7 +23,7 @@ from sessions.rewind.log import CaptureLog
 from sessions.rewind.plan import StoppedTask
 from sessions.rewind.timeline import Timeline
 from sessions.subagents.attached import Attached
-from sessions.subagents.cancelling import Quarry, Stopped, stop
+from sessions.subagents.cancelling import Caught, quarry_of, stop
 from sessions.subagents.family import below, with_nested, working_in
 from sessions.subagents.identity import Identity, is_alive
 from sessions.subagents.processes import own_line
@@ -190,7 +190,7 @@ class Work:
         self._watcher.unwatch(task.id)
         self._roster.forget(task.id)
         if task.tag:
-            stop([Quarry(task.id, None, None, None, task.tag)], grace_s=0)
+            stop([quarry_of(task.id, None, task.tag)], grace_s=0)
 
     def hold_back(self, tasks: Iterable[TaskRecord]) -> None:
         """Settle none of the tasks until ``let_go``, so often as this was called: what becomes of them is not clear."""
@@ -254,7 +254,7 @@ class Work:
 
     def _stopped(
         self, going: Sequence[TaskRecord], inside: Mapping[str, Attached], troubles: dict[str, str]
-    ) -> dict[str, Stopped]:
+    ) -> dict[str, Caught]:
         for name, attached in inside.items():
             self._stopping_on.add(threading.get_ident())
             try:
@@ -268,12 +268,12 @@ class Work:
         deadline = time.monotonic() + self._grace_s + _SETTLING_S
         late = [name for name, work in inside.items() if not work.wait(max(0.0, deadline - time.monotonic()))]
         runs_on = {name for name in late if not inside[name].wait(0)}  # asked once more: others were waited for
-        stopped |= {name: Stopped((os.getpid(),) if name in runs_on else (), "") for name in inside}
+        stopped |= {name: Caught((os.getpid(),) if name in runs_on else (), "") for name in inside}
         for task in going:  # work inside processes that were stopped
             started = self._roster.folder(task.id).started() if task.id not in stopped else None
             if task.id not in stopped:
                 gone = started is None or not is_alive(started.main)
-                stopped[task.id] = Stopped(() if gone else (started.main.pid,) if started else (), "")
+                stopped[task.id] = Caught(() if gone else (started.main.pid,) if started else (), "")
         return stopped
 
     def _give_up(self, going: Sequence[TaskRecord], inside: Mapping[str, Attached]) -> list[TaskRecord]:
@@ -429,7 +429,7 @@ class Work:
 
 
 def _survivors(
-    left: Sequence[TaskRecord], stopped: Mapping[str, Stopped], troubles: Mapping[str, str]
+    left: Sequence[TaskRecord], stopped: Mapping[str, Caught], troubles: Mapping[str, str]
 ) -> dict[str, Sequence[int]]:
     inside = {
         f"{task.label!r} ({task.id}), which runs inside this process{troubles.get(task.id, '')}": ()

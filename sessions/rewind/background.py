@@ -9,13 +9,13 @@ from typing import Protocol
 from sessions.rewind.needs import is_within
 from sessions.rewind.options import Options
 from sessions.rewind.plan import StoppedTask
-from sessions.rewind.recorded import Started, Step
+from sessions.rewind.recorded import Step, Worker
 from sessions.rewind.targets import Target
 from sessions.rewind.timeline import Timeline
 from sessions.subagents.family import working_in
 from sessions.subagents.record import TaskRecord
 
-Goes = Callable[[Started], bool]
+Goes = Callable[[Worker], bool]
 """Tells whether a task, or the session of a subagent, goes."""
 
 
@@ -130,14 +130,14 @@ def of_target(target: Target, options: Options, timeline: Timeline) -> Goes | No
         return None
     if options.run is not None:
         turns = {number for number, turn in timeline.turns.items() if turn.run_id == options.run}
-        return lambda started: started.turn in turns and (started.seq, 0, 0, 0) >= target.order
+        return lambda worker: worker.turn in turns and (worker.seq, 0, 0, 0) >= target.order
     return target.span(timeline).ends
 
 
 def of_new_turns(step: Step, timeline: Timeline) -> Goes:
     """Return what goes with the turns that came since a rewind, where its undo removes them."""
     new = {number for number, turn in timeline.turns.items() if turn.seq > step.seq}
-    return lambda started: started.turn in new
+    return lambda worker: worker.turn in new
 
 
 def of_redo(step: Step, timeline: Timeline) -> Goes | None:
@@ -146,7 +146,7 @@ def of_redo(step: Step, timeline: Timeline) -> Goes | None:
         return None
     if step.run is not None:
         turns = {number for number, turn in timeline.turns.items() if turn.run_id == step.run}
-        return lambda started: started.turn in turns and started.seq > step.seq
+        return lambda worker: worker.turn in turns and worker.seq > step.seq
     mark = next((mark for mark in timeline.marks if mark.seq == step.mark), None)
     turn = timeline.turn_of(step.to)
     start = mark.order if mark is not None else turn.order if turn is not None else None

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal, cast
 
 from sessions.rewind.plan import Gap, History, Scope, Status, TouchedFile
-from sessions.rewind.recorded import MarkRecord, Order, Started, Step, Touch, TurnRecord, TurnSummary
+from sessions.rewind.recorded import MarkRecord, Order, Step, Touch, TurnRecord, TurnSummary, Worker
 from sessions.rewind.states import image_from
 from sessions.rewind.timeline import VERSION, Stashed, Timeline
 from sessions.subagents.record import child_from, ended_from, task_from
@@ -253,7 +253,7 @@ class Folding:
         def goes(order: Order, turn: int | None) -> bool:
             return turn in turns or (order[0] < end and span.holds(order, turn))
 
-        def ends(each: Started) -> bool:
+        def ends(each: Worker) -> bool:
             return each.turn in turns or (each.seq < end and span.ends(each))
 
         gone = Stashed(

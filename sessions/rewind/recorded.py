@@ -102,7 +102,7 @@ class MarkRecord:
         return (self.seq, 0, 0, 0)
 
 
-class Started(Protocol):
+class Worker(Protocol):
     """A task, or the session of a subagent."""
 
     @property
@@ -145,9 +145,9 @@ class Span:
         """Tell whether all who edited it are ``workers``."""
         return bool(touch.authors) and self.workers.issuperset(touch.authors)
 
-    def ends(self, started: Started) -> bool:
+    def ends(self, worker: Worker) -> bool:
         """Tell whether background work goes."""
-        return self.holds((started.seq, 0, 0, 0), started.turn) and started.id not in self.workers
+        return self.holds((worker.seq, 0, 0, 0), worker.turn) and worker.id not in self.workers
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 **Who belongs to a task.** Descendants of its supervisor, which every orphan below comes back to; its process group;
 whoever carries its tag; whoever was once found, and descendants of all these. While the supervisor lives nobody can
 leave. After it died (it was killed) whoever left the group *and* cleared its environment *and* lost its parent before
-the first look is not found; that is what ``Stopped.proof`` says.
+the first look is not found; that is what ``Caught.proof`` says.
 
 **How.** First everybody is asked: SIGTERM, then SIGCONT, for a stopped process does not see the first. After the grace
 everybody left is frozen until a look finds nobody new (a frozen process cannot fork), then killed. It is over when
@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from sessions.subagents.folder import Started
 from sessions.subagents.identity import Identity, boot_id, identity_of, is_alive
 from sessions.subagents.launching import reap
 from sessions.subagents.processes import Table, children_of, own_line, send, wait_for_end
@@ -56,8 +57,21 @@ class Quarry:
     tag: str | None
 
 
+def quarry_of(task: str, started: Started | None, tag: str) -> Quarry:
+    """Return what to look for of a task.
+
+    Args:
+        task: Its id.
+        started: Who runs it; None where that is not known.
+        tag: What its processes carry; empty where they carry nothing.
+    """
+    if started is None:
+        return Quarry(task, None, None, None, tag or None)
+    return Quarry(task, started.main, started.group or None, started.supervisor, tag or None)
+
+
 @dataclass(frozen=True, slots=True)
-class Stopped:
+class Caught:
     """What became of one quarry.
 
     Attributes:
@@ -76,7 +90,7 @@ def found(quarries: Sequence[Quarry]) -> dict[str, tuple[Identity, ...]]:
     return {task: tuple(sorted(members, key=_pid)) for task, members in hunt.left.items()}
 
 
-def stop(quarries: Sequence[Quarry], *, grace_s: float, send: Send = send) -> dict[str, Stopped]:
+def stop(quarries: Sequence[Quarry], *, grace_s: float, send: Send = send) -> dict[str, Caught]:
     """Stop tasks for good, all at once.
 
     Interrupted (Ctrl-C), whoever is frozen by then is killed, and the others are as they were.
@@ -96,7 +110,7 @@ def stop(quarries: Sequence[Quarry], *, grace_s: float, send: Send = send) -> di
     hunt.kill()
     hunt.chase()
     reap()
-    return {task: Stopped(tuple(sorted(map(_pid, left))), proofs[task]) for task, left in hunt.left.items()}
+    return {task: Caught(tuple(sorted(map(_pid, left))), proofs[task]) for task, left in hunt.left.items()}
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sessions import clock
 from sessions.ids import TASK_PREFIX, is_safe
-from sessions.subagents.cancelling import Quarry, found
+from sessions.subagents.cancelling import Quarry, found, quarry_of
 from sessions.subagents.folder import TaskFolder
 from sessions.subagents.identity import is_alive
 from sessions.subagents.record import TaskRecord
@@ -53,10 +53,7 @@ def _age_s(folder: Path) -> float:
 def _quarry(task: str, directory: Path, record: TaskRecord | None) -> Quarry | None:
     """Return what is to be looked for; None where it is known that nobody is there."""
     folder = TaskFolder(directory / task)
-    ended, started = folder.exit(), folder.started()
+    ended = folder.exit()
     if (ended is not None and ended.gone) or (record is not None and record.how == "attach"):
         return None
-    tag = record.tag if record is not None else ""
-    if started is None:
-        return Quarry(task, None, None, None, tag) if tag else None
-    return Quarry(task, started.main, started.group or None, started.supervisor, tag or None)
+    return quarry_of(task, folder.started(), record.tag if record is not None else "")

@@ -16,7 +16,7 @@ from sessions import clock, paths
 from sessions.locks import is_held_elsewhere
 from sessions.subagents.adopting import Owner, runs_loop
 from sessions.subagents.attached import Attached
-from sessions.subagents.cancelling import Quarry, found
+from sessions.subagents.cancelling import Quarry, found, quarry_of
 from sessions.subagents.folder import TaskFolder
 from sessions.subagents.identity import Identity, is_alive
 from sessions.subagents.processes import living_below
@@ -171,13 +171,7 @@ class Roster:
 
     def quarry(self, task: TaskRecord) -> Quarry | None:
         """Return what is to be found and stopped of a task; None for work inside a host."""
-        if task.how == "attach":
-            return None
-        started = self.folder(task.id).started()
-        if started is None:
-            return Quarry(task.id, None, None, None, task.tag or None)
-        group = started.group or None
-        return Quarry(task.id, started.main, group, started.supervisor, task.tag or None)
+        return None if task.how == "attach" else quarry_of(task.id, self.folder(task.id).started(), task.tag)
 
     def _is_there(self, task: TaskRecord) -> bool:
         return bool(self.processes([task]).get(task.id))

@@ -11,14 +11,14 @@ import programs
 import pytest
 from programs import living, python, until
 
-from sessions.subagents.cancelling import Quarry, Stopped, found, stop
+from sessions.subagents.cancelling import Caught, Quarry, found, stop
 from sessions.subagents.identity import identity_of, is_alive
 from sessions.subagents.processes import Table, send
 
 ALL_THREE = "group, parentage and tag"
 
 
-def stopped(task, *, grace_s: float = 0.2) -> Stopped:
+def stopped(task, *, grace_s: float = 0.2) -> Caught:
     return stop([task.quarry], grace_s=grace_s)[task.tag]
 
 
@@ -44,7 +44,7 @@ def stopped(task, *, grace_s: float = 0.2) -> Stopped:
 def test_nobody_is_left_of(lab, argv, names):
     task = lab.start(argv)
     pids = task.told(*names)
-    assert stopped(task) == Stopped((), ALL_THREE)
+    assert stopped(task) == Caught((), ALL_THREE)
     assert living(pids) == []
     assert lab._left() == set()
     assert found([task.quarry]) == {task.tag: ()}
@@ -54,21 +54,21 @@ def test_a_stopped_process_gets_to_see_that_it_is_asked(lab):
     task = lab.start(python("signal.signal(signal.SIGTERM, lambda *_: sys.exit(5))" + programs.STOPPED))
     task.told("main")
     until(lambda: programs.state(task.main.pid) == "T", "the stop")
-    assert stopped(task, grace_s=programs.GIVE_UP_S) == Stopped((), ALL_THREE)
+    assert stopped(task, grace_s=programs.GIVE_UP_S) == Caught((), ALL_THREE)
     assert task.folder.exit().code == 5
 
 
 def test_what_ended_by_itself_is_not_killed_and_nobody_waits_longer(lab):
     task = lab.start(python('signal.signal(signal.SIGTERM, lambda *_: sys.exit(3)); tell("main"); sleep()'))
     task.told("main")
-    assert stopped(task, grace_s=1e6) == Stopped((), ALL_THREE)
+    assert stopped(task, grace_s=1e6) == Caught((), ALL_THREE)
     assert (task.folder.exit().code, task.folder.exit().gone) == (3, True)
 
 
 def test_the_second_cancel_finds_nobody_and_waits_for_nothing(lab):
     task = lab.start(["sleep", "1000"])
-    assert stopped(task) == Stopped((), ALL_THREE)
-    assert stopped(task, grace_s=1e6) == Stopped((), "group and tag")
+    assert stopped(task) == Caught((), ALL_THREE)
+    assert stopped(task, grace_s=1e6) == Caught((), "group and tag")
 
 
 def test_what_was_printed_before_the_cancel_stays(lab):
@@ -98,7 +98,7 @@ def test_a_stopped_supervisor_is_woken(lab):
     task = lab.start(python(programs.CLEARED))
     task.told("main", "child")
     os.kill(task.supervisor.pid, signal.SIGSTOP)
-    assert stopped(task) == Stopped((), ALL_THREE)
+    assert stopped(task) == Caught((), ALL_THREE)
     assert not is_alive(task.supervisor)
     assert task.folder.exit().gone
 
@@ -111,7 +111,7 @@ def test_a_supervisor_that_does_not_leave_is_ended(lab):
             return send(identity, signal.SIGSTOP)
         return send(identity, number)
 
-    assert stop([task.quarry], grace_s=0, send=never_waking) == {task.tag: Stopped((), ALL_THREE)}
+    assert stop([task.quarry], grace_s=0, send=never_waking) == {task.tag: Caught((), ALL_THREE)}
     assert not is_alive(task.supervisor)
 
 
@@ -129,7 +129,7 @@ def test_without_the_supervisor_group_and_tag_find_everybody(lab, program, names
     pids = task.told(*names)
     os.kill(task.supervisor.pid, signal.SIGKILL)
     task.gone()
-    assert stopped(task) == Stopped((), "group and tag")
+    assert stopped(task) == Caught((), "group and tag")
     assert living(pids) == []
 
 
@@ -140,7 +140,7 @@ def test_without_the_supervisor_the_group_finds_who_cleared_its_environment(lab)
     os.kill(task.supervisor.pid, signal.SIGKILL)
     task.gone()
     assert [identity.pid for identity in found([task.quarry])[task.tag]] == [child]
-    assert stopped(task) == Stopped((), "group and tag")
+    assert stopped(task) == Caught((), "group and tag")
     assert living([child]) == []
 
 
@@ -161,8 +161,8 @@ def test_a_number_that_belongs_to_a_stranger_now_is_left_alone(lab, stranger, ot
     then = replace(identity_of(stranger.pid), **other)
     quarry = Quarry("task", then, stranger.pid, None, lab.new_tag())
     assert found([quarry]) == {"task": ()}
-    assert stop([quarry], grace_s=0) == {"task": Stopped((), "group and tag")}
-    assert stop([replace(quarry, supervisor=then)], grace_s=0) == {"task": Stopped((), "group and tag")}
+    assert stop([quarry], grace_s=0) == {"task": Caught((), "group and tag")}
+    assert stop([replace(quarry, supervisor=then)], grace_s=0) == {"task": Caught((), "group and tag")}
     assert stranger.poll() is None
     assert len(Table.read().in_group(stranger.pid)) == 2
 
@@ -170,7 +170,7 @@ def test_a_number_that_belongs_to_a_stranger_now_is_left_alone(lab, stranger, ot
 def test_an_adopted_process_is_stopped_with_its_children_and_its_status_is_left_to_its_parent(stranger):
     quarry = Quarry("task", identity_of(stranger.pid), stranger.pid, None, None)
     assert len(found([quarry])["task"]) == 2
-    assert stop([quarry], grace_s=0) == {"task": Stopped((), "group and parentage")}
+    assert stop([quarry], grace_s=0) == {"task": Caught((), "group and parentage")}
     assert found([quarry]) == {"task": ()}
     assert stranger.wait() in {0, -signal.SIGTERM, -signal.SIGKILL}  # 0: its child ended first
 
@@ -185,7 +185,7 @@ def test_the_children_of_an_adopted_process_are_found_though_it_ended_first(lab)
     )
     pid = int(process.stdout.readline().split()[1])
     quarry = Quarry("task", identity_of(process.pid), None, None, None)
-    assert stop([quarry], grace_s=0.3) == {"task": Stopped((), "parentage")}
+    assert stop([quarry], grace_s=0.3) == {"task": Caught((), "parentage")}
     assert living([pid]) == []
     process.wait()
     process.stdout.close()
@@ -196,7 +196,7 @@ def test_a_zombie_nobody_reaped_counts_as_dead_and_keeps_its_status():
     identity = identity_of(process.pid)
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
     assert stop([Quarry("task", identity, process.pid, None, None)], grace_s=1e6) == {
-        "task": Stopped((), "group and parentage")
+        "task": Caught((), "group and parentage")
     }
     assert process.wait() == 7
 
@@ -206,7 +206,7 @@ def test_the_group_of_the_host_is_never_taken_for_a_task():
     sibling = subprocess.Popen(["sleep", "1000"])
     try:
         quarry = Quarry("task", identity_of(child.pid), os.getpgrp(), None, None)
-        assert stop([quarry], grace_s=1e6) == {"task": Stopped((), "group and parentage")}
+        assert stop([quarry], grace_s=1e6) == {"task": Caught((), "group and parentage")}
         assert child.wait() == -signal.SIGTERM
         assert sibling.poll() is None
     finally:
@@ -236,7 +236,7 @@ def test_who_cannot_be_killed_is_named(lab):
         return send(identity, number) if identity.pid != grandchild else True
 
     result = stop([task.quarry], grace_s=0, send=powerless)[task.tag]
-    assert result == Stopped((grandchild,), ALL_THREE)
+    assert result == Caught((grandchild,), ALL_THREE)
     assert living([main]) == []
     assert is_alive(task.supervisor)  # or nobody would find the survivor again
 
@@ -250,7 +250,7 @@ def test_who_may_not_be_signalled_is_named_at_once(lab):
             raise PermissionError
         return send(identity, number)
 
-    assert stop([task.quarry], grace_s=1e6, send=forbidden)[task.tag] == Stopped((grandchild,), ALL_THREE)
+    assert stop([task.quarry], grace_s=1e6, send=forbidden)[task.tag] == Caught((grandchild,), ALL_THREE)
     assert living([main, grandchild]) == [grandchild]
 
 
@@ -266,7 +266,7 @@ def test_many_tasks_go_through_the_rounds_together(lab):
         return send(identity, number)
 
     results = stop([task.quarry for task in tasks], grace_s=0.1, send=noting)
-    assert results == {task.tag: Stopped((), ALL_THREE) for task in tasks}
+    assert results == {task.tag: Caught((), ALL_THREE) for task in tasks}
     asked = [number for number in rounds if number != signal.SIGCONT]
     assert asked == [signal.SIGTERM] * 43 + [signal.SIGSTOP, signal.SIGKILL]
 
