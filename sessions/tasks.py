@@ -267,7 +267,7 @@ class Tasks:
             NotFoundError: One of them is none; AmbiguousError: several are meant.
             ConflictError: One of them cannot be stopped from here, as for ``cancel``.
         """
-        return self._described(self._work.going([self._find(task) for task in tasks]))
+        return self._described(self._work.stopping.going([self._find(task) for task in tasks]))
 
     def cancel(self, task: str | Task) -> Task:
         """Stop a task for good: its process, its descendants wherever they went, and the tasks its subagents started.
@@ -298,7 +298,7 @@ class Tasks:
                 named too.
         """
         records = [self._find(task) for task in tasks]
-        self._work.cancel(records)
+        self._work.stopping.cancel(records)
         now = self._work.timeline().tasks
         return self._described([now.get(record.id, record) for record in records])
 
@@ -344,7 +344,7 @@ class Tasks:
         try:
             with self._holding(what):
                 record, turn = recorded()
-                self._work.hold_back([record])
+                self._work.stopping.hold_back([record])
                 if paths:
                     captured = self._recorder.begin_edit(turn, paths, by=record.id)
                     record = replace(record, edits=tuple(captured.named))
@@ -353,11 +353,11 @@ class Tasks:
                 start(record)
                 self._work.watch(record)
             [task] = self._described([record])
-            self._work.let_go(record)
+            self._work.stopping.let_go(record)
         except BaseException as error:
             if record is not None:
                 self._take_back(record, error)
-                self._work.let_go(record)
+                self._work.stopping.let_go(record)
             raise
         return task
 
@@ -375,7 +375,7 @@ class Tasks:
         """Forget a task that was not begun, and stop what runs of it."""
         folder = self._roster.folder(task.id)
         failed = isinstance(error, OSError) and folder.started() is None  # then nothing runs
-        self._work.stop_unrecorded(replace(task, tag="") if failed else task)
+        self._work.stopping.stop_unrecorded(replace(task, tag="") if failed else task)
         folder.remove()
         with contextlib.suppress(OSError, ConflictError), self._log.locked() as timeline:
             captured = [touch.path for touch in timeline.touches if task.id in touch.authors]

@@ -7,7 +7,7 @@ import pytest
 from agent import contents
 from programs import until
 
-import sessions.work
+import sessions.stopping
 from sessions import ConflictError, NotFoundError, RequestError, UnstoppableError, assistant_message
 
 
@@ -87,7 +87,7 @@ def test_a_thread_is_cancelled_by_what_the_host_gives(agent):
 
 
 def test_work_that_does_not_end_stops_the_rewind(agent, monkeypatch):
-    monkeypatch.setattr(sessions.work, "_SETTLING_S", 0.1)
+    monkeypatch.setattr(sessions.stopping, "_SETTLING_S", 0.1)
     ended = threading.Event()
     with agent.session.begin_turn("first") as turn:
         with turn.edit("f"):
@@ -126,7 +126,7 @@ def test_a_wait_that_cannot_tell_is_refused_at_once(agent, wait, said):
 
 
 def test_what_cancelling_raised_is_said(agent, monkeypatch):
-    monkeypatch.setattr(sessions.work, "_SETTLING_S", 0.1)
+    monkeypatch.setattr(sessions.stopping, "_SETTLING_S", 0.1)
     ended = threading.Event()
     with agent.session.begin_turn("first"):
         agent.session.tasks.attach(cancel=lambda: {}["key"], wait=ended.wait, label="broken")

@@ -8,7 +8,7 @@ from agent import contents, verdicts
 from programs import until
 from workers import alive, notices
 
-import sessions.work
+import sessions.stopping
 from sessions import SessionStore, UnstoppableError, assistant_message
 from sessions.subagents import roster
 from sessions.subagents.folder import TaskFolder
@@ -77,7 +77,7 @@ def test_work_attached_inside_the_process_of_a_task_ends_with_that(agent):
 
 
 def test_what_ends_by_itself_after_a_cancel_that_failed_is_told(agent, monkeypatch):
-    monkeypatch.setattr(sessions.work, "_SETTLING_S", 0.1)
+    monkeypatch.setattr(sessions.stopping, "_SETTLING_S", 0.1)
     ends, never = threading.Event(), threading.Event()
     with agent.session.begin_turn("first"):
         stubborn, other = (

@@ -11,7 +11,7 @@ from agent import verdicts
 from programs import until
 from workers import BLIND_WRITER, WRITER, alive, notices, stays
 
-import sessions.work
+import sessions.stopping
 from sessions import ConflictError, NothingToUndoError, StaleError, UnstoppableError, assistant_message
 from sessions.subagents.cancelling import stop
 
@@ -96,7 +96,7 @@ def test_a_task_that_cannot_be_stopped_leaves_everything_as_it_is(agent, monkeyp
     task = agent.spawn("second", WRITER)
     agent.wait_for()
     refuses = functools.partial(stop, send=lambda identity, number: identity.pid != task.pid or refuse())
-    monkeypatch.setattr(sessions.work, "stop", refuses)
+    monkeypatch.setattr(sessions.stopping, "stop", refuses)
 
     def refuse():
         raise PermissionError
@@ -371,7 +371,7 @@ def test_nothing_can_be_begun_while_work_is_being_stopped(agent, monkeypatch):
         other.join()
         return stop(quarries, **options)
 
-    monkeypatch.setattr(sessions.work, "stop", tries)
+    monkeypatch.setattr(sessions.stopping, "stop", tries)
     report = agent.session.rewind(1)
     assert (len(found), report.removed_messages) == (5, 3)
     agent.turn("again")
@@ -472,7 +472,7 @@ def test_ctrl_c_and_signals_for_the_terminal_reach_no_task(agent):
 
 
 def test_a_session_that_could_not_be_deleted_is_free_again(agent, monkeypatch):
-    monkeypatch.setattr(sessions.work, "_SETTLING_S", 0.1)
+    monkeypatch.setattr(sessions.stopping, "_SETTLING_S", 0.1)
     ended = threading.Event()
     with agent.session.begin_turn("first"):
         agent.session.tasks.attach(cancel=lambda: None, wait=ended.wait, label="stubborn")

@@ -14,7 +14,7 @@ from programs import until
 from workers import BLIND_WRITER, alive, in_child, notices, stays
 from worst_moments import killed_at
 
-import sessions.work
+import sessions.stopping
 from sessions import NotFoundError, SessionStore, UnstoppableError
 from sessions.subagents.identity import identity_of
 
@@ -310,14 +310,14 @@ def test_neither_this_process_nor_one_above_it_can_be_adopted(agent):
 def test_a_task_that_survives_is_named_and_stays_running(agent, monkeypatch):
     import functools
 
-    import sessions.work
+    import sessions.stopping
     from sessions.subagents.cancelling import stop
 
     def refuses(identity, number):
         raise PermissionError
 
     task = agent.spawn("first", "import time; time.sleep(1000)")
-    monkeypatch.setattr(sessions.work, "stop", functools.partial(stop, send=refuses))
+    monkeypatch.setattr(sessions.stopping, "stop", functools.partial(stop, send=refuses))
     with pytest.raises(UnstoppableError, match=str(task.pid)):
         agent.session.tasks.cancel(task.id)
     assert agent.state(task) == "running"
@@ -330,7 +330,7 @@ def _parent(pid):
 def test_a_cancel_that_was_broken_off_takes_nothing_from_another_one(agent, monkeypatch):
     task = agent.spawn("first", "import time; time.sleep(1000)")
     begun, breaks_off = threading.Event(), threading.Event()
-    stop = sessions.work.stop
+    stop = sessions.stopping.stop
 
     def stopping(quarries, **options):
         if threading.current_thread() is first:
@@ -345,7 +345,7 @@ def test_a_cancel_that_was_broken_off_takes_nothing_from_another_one(agent, monk
         with pytest.raises(KeyboardInterrupt):
             agent.session.tasks.cancel(task.id)
 
-    monkeypatch.setattr(sessions.work, "stop", stopping)
+    monkeypatch.setattr(sessions.stopping, "stop", stopping)
     first = threading.Thread(target=cancel)
     first.start()
     begun.wait(60)
