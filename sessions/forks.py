@@ -39,7 +39,7 @@ from sessions.rewind.targets import Reference, Target, resolve
 from sessions.rewind.timeline import Timeline
 from sessions.rewind.told import notices_that_stay
 from sessions.transcript import codec, fork, lines, reader, scanning, titles
-from sessions.transcript.header import header_line
+from sessions.transcript.header import header_line, header_of
 from sessions.transcript.outline import Header
 from sessions.transcript.writer import Writer
 
@@ -215,7 +215,7 @@ def design(source: Source, *, title: str | None = None, workdir: str | os.PathLi
         said: str | None = directory
         touches, transcript = said, paths.transcript_path(parent.root, directory, session_id)
     else:
-        touches, transcript = parent.touches, parent.transcript.with_name(f"{session_id}.jsonl")
+        touches, transcript = parent.touches, paths.beside(parent.transcript, session_id)
         said = parent.workdir if parent.workdir is not None else touches
     if title is None:
         found = scanning.last_title(source.descriptor, source.size)
@@ -334,7 +334,7 @@ def _header(workdir: str | None, parent: Parent, now: datetime) -> Header | None
     resolved = paths.resolved(workdir)
     branch = current_branch(resolved) if resolved is not None else None
     line = header_line(workdir, created_at=clock.timestamp(now), git_branch=branch, forked_from=parent.session_id)
-    return scanning.header_of(codec.decode(line), 0)
+    return header_of(codec.decode(line), 0)
 
 
 @contextlib.contextmanager

@@ -25,6 +25,7 @@ from sessions.rewind.engine import Engine
 from sessions.rewind.offshoots import Forks
 from sessions.rewind.options import Options
 from sessions.rewind.plan import Going, OnConflicts, Plan, Report, StoppedTask
+from sessions.rewind.relocating import Children
 from sessions.rewind.rewinder import Rewinder
 from sessions.rewind.targets import Reference
 from sessions.rewind.undoer import Undoer
@@ -32,11 +33,12 @@ from sessions.work import Work
 
 
 class GoingBack:
-    """Rewinds, undoes and redoes.
+    """Rewinds, undoes and redoes; a session that is deleted goes back to nothing.
 
     Args:
         session: What a report gives to go on with.
-        dismiss: Ends sessions of subagents that are open in this process; returns which were.
+        children: The sessions of its subagents.
+        dismiss: Ends those that are open in this process; returns which were.
         after: Done, with the session locked, when something was changed.
     """
 
@@ -50,6 +52,7 @@ class GoingBack:
         *,
         session: Going,
         forks: Forks,
+        children: Children,
         dismiss: Callable[[Sequence[str]], list[str]],
         after: Callable[[], None],
     ) -> None:
@@ -60,6 +63,7 @@ class GoingBack:
         self._work = work
         self._session = session
         self._forks = forks
+        self._children = children
         self._dismiss = dismiss
         self._after = after
 
@@ -79,29 +83,69 @@ class GoingBack:
         with self._hold.alone(what):
             with self._hold.ready(what):
                 plan = prepare()
-                if planned_work(plan).is_empty:  # then nobody needs the session meanwhile
+                work = planned_work(plan)
+                self._refuse_written(work)
+                if work.is_empty:  # then nobody needs the session meanwhile
                     return self._carry_out(doer, plan, Stopped())
-            stopped = self._stop(lambda: doer.work(plan))
+            try:
+                stopped = self._stop(lambda: doer.work(plan))
+            except UnstoppableError as error:
+                error.add("conversation and files are as they were")
+                raise
             with _saying(stopped.tasks), self._hold.ready(what):
                 return self._carry_out(doer, plan, stopped)
+
+    @contextlib.contextmanager
+    def leaving(
+        self,
+        what: str,
+        going: Callable[[], Background],
+        *,
+        refuse: Callable[[], None],
+        done: list[StoppedTask] | None = None,
+    ) -> Iterator[None]:
+        """Give the session, locked, to be removed: all that goes with it was stopped, and nobody begins anything.
+
+        Args:
+            going: Returns what of the background goes, as of now.
+            refuse: Raises where the session is to stay; asked before anything is stopped, and once more at the end.
+            done: Gets the tasks that were stopped, also where an error follows.
+
+        Raises:
+            BusyError: A turn is open.
+            LockedError: Another process has the session of one of its subagents open.
+            UnstoppableError: A task of it cannot be stopped.
+        """
+        with self._hold.alone(what):
+            refuse()
+            self._refuse_written(going())
+            stopped = self._stop(going, done)
+            with _saying(stopped.tasks), self._hold.ready(what), self._children.claimed(going().children):
+                refuse()
+                yield
+
+    def _refuse_written(self, work: Background) -> None:
+        """Refuse to end the session of a subagent that another process writes and that no task takes along.
+
+        Raises:
+            LockedError: There is one.
+        """
+        with self._children.claimed((each for each in work.children if each not in work.authors), but_own=True):
+            pass
 
     def _carry_out(self, doer: Rewinder | Undoer, plan: Plan, stopped: Stopped) -> Report:
         report = doer.carry_out(self._engine, plan, self._session, stopped=stopped, forks=self._forks)
         self._after()
         return report
 
-    def _stop(self, going: Callable[[], Background]) -> Stopped:
+    def _stop(self, going: Callable[[], Background], done: list[StoppedTask] | None = None) -> Stopped:
         """Stop what goes, until nothing is left: what is being stopped may still start something."""
-        stopped: list[StoppedTask] = []
+        stopped = done if done is not None else []
         ended: list[str] = []
         with _saying(stopped):
             while True:
                 work = going()
-                try:
-                    self._work.cancel(work.tasks, done=stopped)
-                except UnstoppableError as error:
-                    error.add("conversation and files are as they were")
-                    raise
+                self._work.cancel(work.tasks, done=stopped)
                 dismissed = self._dismiss(work.children)
                 ended += dismissed
                 if not (work.tasks or dismissed):  # one that was still open may have started something

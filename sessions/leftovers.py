@@ -13,15 +13,14 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from sessions import files
+from sessions import files, paths
 from sessions.errors import ConflictError
 from sessions.ids import CHILD_PREFIX
-from sessions.ownership import CAPTURES_LOCK, Ownership
+from sessions.ownership import CAPTURES_LOCK, LOCK, Ownership
 from sessions.transcript import reader
 from sessions.transcript.writer import Writer
 
 _MARK = "deleted"
-_LOCK = "lock"
 _SUFFIX = ".ckpt"
 _TRANSCRIPT = ".jsonl"
 
@@ -47,13 +46,13 @@ def remove(sidecar: Path) -> None:
     """
     for child in children_of(_transcript_of(sidecar)):
         os.unlink(child)
-        shutil.rmtree(sidecar.with_name(f"{child.name.removesuffix(_TRANSCRIPT)}{_SUFFIX}"), ignore_errors=True)
+        shutil.rmtree(paths.sidecar(child), ignore_errors=True)
     for entry in list(os.scandir(sidecar)):
         if entry.is_dir(follow_symlinks=False):
             shutil.rmtree(entry.path)
-        elif entry.name not in {_MARK, _LOCK}:
+        elif entry.name not in {_MARK, LOCK}:
             os.unlink(entry.path)
-    for name in (_MARK, _LOCK):
+    for name in (_MARK, LOCK):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(sidecar / name)
     os.rmdir(sidecar)
@@ -125,4 +124,4 @@ def _is_nobodys(sidecar: Path, transcript: Path) -> bool:
         return sidecar.parent.name != "projects"
     if _MARK in names and any(sidecar.parent.glob(f"*{_SUFFIX}/intent.json")):
         return False  # it may be the fork of a rewind that is not finished
-    return _MARK in names or all(name in {_LOCK, CAPTURES_LOCK} or files.is_temporary(name) for name in names)
+    return _MARK in names or all(name in {LOCK, CAPTURES_LOCK} or files.is_temporary(name) for name in names)

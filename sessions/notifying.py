@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sessions import clock
 from sessions.ids import notice_id
-from sessions.rewind.log import CaptureLog
+from sessions.rewind.recorded import TurnRecord
 from sessions.subagents.notices import notice
 from sessions.subagents.record import Ended, TaskRecord
 from sessions.subagents.roster import Roster
@@ -27,29 +27,30 @@ class Notices:
     def __init__(
         self,
         transcript: Path,
-        log: CaptureLog,
         roster: Roster,
         *,
         outline: Callable[[], Outline],
         append: Callable[[Mapping[str, object]], object],
     ) -> None:
         self._transcript = transcript
-        self._log = log
         self._roster = roster
         self._outline = outline
         self._append = append
 
-    def tell(self, task: TaskRecord, ended: Ended) -> None:
-        """Append the notice that a task ended, once: its id comes from the task's, so a crash repeats nothing."""
+    def tell(self, task: TaskRecord, ended: Ended, turn: TurnRecord | None) -> None:
+        """Append the notice that a task ended, once: its id comes from the task's, so a crash repeats nothing.
+
+        Args:
+            turn: The turn it belongs to; None where that is gone.
+        """
         log = self._roster.folder(task.id).log if task.how == "spawn" else None
         said = notice(task, ended, timestamp=clock.timestamp(), log=os.fspath(log) if log is not None else None)
-        start = self._start_of(task)
+        start = self._start_of(turn)
         if not self._transcript.exists() or reader.place_of(self._transcript, notice_id(task.id), start) is None:
             self._append(said)
 
-    def _start_of(self, task: TaskRecord) -> int:
-        """Return where the turn of a task starts in the transcript; 0 where that is not known."""
-        turn = self._log.read().turns.get(task.turn)
+    def _start_of(self, turn: TurnRecord | None) -> int:
+        """Return where a turn starts in the transcript; 0 where that is not known."""
         if turn is None:
             return 0
         return next((each.offset for each in self._outline().prompts if each.id == turn.message_id), 0)

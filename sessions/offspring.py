@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
 from sessions import forks, paths
-from sessions.errors import SessionsError
+from sessions.errors import ConflictError, SessionsError
 from sessions.hold import Hold
 from sessions.place import Place
 from sessions.rewind.offshoots import Offshoot, Offshoots
@@ -37,7 +37,7 @@ class Offspring(Generic[S]):
 
     Args:
         begin: Opens a session of which nothing is written yet.
-        drop: Removes a session, if what it is given still says so when the session's lock is held.
+        drop: Removes a session, unless what it is given raises when the session's lock is held.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Offspring(Generic[S]):
         place: Place,
         *,
         begin: Callable[[Place], S],
-        drop: Callable[[Path, Callable[[], bool]], object],
+        drop: Callable[[Path, Callable[[], None]], object],
     ) -> None:
         self._parent = parent
         self._place = place
@@ -90,10 +90,14 @@ class Offspring(Generic[S]):
         if not self._offshoots.is_as_made(fork):
             return f"the fork {fork.id} has gone on and stays"
         try:
-            self._drop(transcript, lambda: self._offshoots.is_as_made(fork))
+            self._drop(transcript, lambda: self._refuse_gone_on(fork))
         except (SessionsError, OSError) as error:
             return f"the fork {fork.id} stays: {error}"
         return f"the fork {fork.id} was removed"
+
+    def _refuse_gone_on(self, fork: Offshoot) -> None:
+        if not self._offshoots.is_as_made(fork):
+            raise ConflictError("somebody went on in it")
 
     @contextlib.contextmanager
     def _staged(self, end_in: Callable[[forks.Source], forks.End]) -> Iterator[tuple[S, Offshoot]]:

@@ -11,6 +11,8 @@ from sessions import files
 from sessions.errors import ConflictError, LockedError
 from sessions.locks import FileLock, HeldError
 
+LOCK = "lock"
+"""The file in a sidecar that whoever writes the session holds locked."""
 CAPTURES_LOCK = "captures.lock"
 
 
@@ -24,7 +26,7 @@ class Ownership:
 
     def __init__(self, sidecar: Path) -> None:
         self._sidecar = sidecar
-        self._lock = FileLock(sidecar / "lock")
+        self._lock = FileLock(sidecar / LOCK)
 
     @property
     def held(self) -> bool:

@@ -108,7 +108,7 @@ def assemble(place: Place, settings: Settings, *, read_only: bool, root: Capture
     root_option = "" if place.root == paths.default_root() else f" --root {shlex.quote(str(place.root))}"
     captures = Captures(log, payloads, Roster(sidecar / _TASKS))
     if place.link is not None:
-        captures = root or _captures_of(paths.sidecar(path.with_name(f"{place.link.root}.jsonl")), place)
+        captures = root or _captures_of(paths.sidecar(paths.beside(path, place.link.root)), place)
     transcript = TranscriptNow(source)
     rewind_planner = RewindPlanner(
         name,
@@ -121,6 +121,7 @@ def assemble(place: Place, settings: Settings, *, read_only: bool, root: Capture
         shown=shown,
     )
     ongoing = Ongoing(worktree, captures.roster, limit_bytes=settings.max_file_bytes)
+    contents = Contents(payloads, worktree)
     returning = ReturningLines(path, journal, payloads)
     undo_planner = UndoPlanner(
         name,
@@ -157,17 +158,17 @@ def assemble(place: Place, settings: Settings, *, read_only: bool, root: Capture
             source,
             worktree,
             log=log,
-            payloads=payloads,
+            contents=contents,
             foreign=foreign,
             ongoing=ongoing,
             outline=transcript.outline,
             shown=shown,
         ),
         ongoing=ongoing,
-        contents=Contents(payloads, worktree),
+        contents=contents,
         pruner=Pruner(log, journal, settings.limits),
         parent=forks.Parent(name, place.root, path, place.workdir, place.touches, engine.copy_of_unfinished),
-        anchors=RootAnchors(path, log, foreign, transcript.outline)
+        anchors=RootAnchors(path, log, lambda: transcript.outline(deep=False))
         if place.link is None
         else ChildAnchors(path, place.session_id, place.link, captures.log),
         captures=captures,

@@ -69,6 +69,11 @@ def transcript_path(root: Path, workdir: str | os.PathLike[str], session_id: str
     return project_directory(root, workdir) / f"{session_id}.jsonl"
 
 
+def beside(transcript: Path, session_id: str) -> Path:
+    """Return the transcript of another session beside one: of its root, of a subagent, of a fork."""
+    return transcript.with_name(f"{session_id}.jsonl")
+
+
 def sidecar(transcript: Path) -> Path:
     """Return the directory beside a transcript that holds what belongs to it: ``<session id>.ckpt``."""
     return transcript.with_name(transcript.name.removesuffix(".jsonl") + ".ckpt")

@@ -13,18 +13,20 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from sessions import forks, leftovers, paths
+from sessions import forks, leftovers
 from sessions.compaction import Compaction, compact
-from sessions.errors import RequestError, SessionsError
+from sessions.errors import RequestError
 from sessions.going_back import GoingBack
 from sessions.hold import Hold
-from sessions.locks import is_held
 from sessions.notifying import Notices
 from sessions.offspring import Offspring
+from sessions.ownership import LOCK
 from sessions.parts import Captures, assemble
 from sessions.place import Place
+from sessions.relatives import Relatives
 from sessions.rewind import seam
 from sessions.rewind.audit import audit, damage
+from sessions.rewind.background import Background, background, of_session
 from sessions.rewind.checkpoints import checkpoints
 from sessions.rewind.diff import Diff
 from sessions.rewind.differ import Selection
@@ -42,11 +44,11 @@ from sessions.rewind.plan import (
     StoppedTask,
 )
 from sessions.rewind.pruning import Pruning
+from sessions.rewind.relocating import Children
 from sessions.rewind.targets import Reference
 from sessions.settings import Settings
 from sessions.subagent_sessions import begun, transcript_of_root
 from sessions.subagents.environment import Parent
-from sessions.subagents.family import below
 from sessions.tasks import Tasks
 from sessions.transcript import reader, titles
 from sessions.transcript.outline import Finding, Link
@@ -84,7 +86,7 @@ class Session:
         read_only: bool = False,
         on_close: Callable[[Session], None],
         begin: Callable[[Place], Session],
-        drop: Callable[[Path, Callable[[], bool]], object],
+        drop: Callable[[Path, Callable[[], None]], object],
         opened: Callable[[Path], Session | None],
     ) -> None:
         self.id = place.session_id
@@ -104,7 +106,8 @@ class Session:
         self._turn: Turn | None = None
         self._notes: list[Finding] = []
         self._notes += [Finding("settings", what, so) for what, so in settings.troubles()]
-        root = opened(transcript_of_root(place.transcript, place.link)) if place.link is not None else None
+        self._relatives = Relatives(self.path, self.root_id, opened)
+        root = self._relatives.root
         shared = root._captures if root is not None else None  # noqa: SLF001 - its own class
         parts = assemble(place, settings, read_only=read_only, root=shared)
         self._captures: Captures = parts.captures
@@ -127,7 +130,6 @@ class Session:
         self._shown = parts.shown
         self._anchors = parts.anchors
         self._begin = begin
-        self._opened = opened
         self.hold = Hold(
             self.id,
             parts.ownership,
@@ -138,7 +140,6 @@ class Session:
         )
         notices = Notices(
             self.path,
-            parts.captures.log,
             parts.captures.roster,
             outline=lambda: parts.transcript.outline(deep=False),
             append=self.append,
@@ -152,7 +153,7 @@ class Session:
             grace_s=settings.grace_s,
             settled=notices.tell,
             holding=self.hold.writing,
-            is_left=self._is_left,
+            is_left=self._relatives.is_left,
         )
         self._going_back = GoingBack(
             self.hold,
@@ -162,7 +163,8 @@ class Session:
             self._work,
             session=self,
             forks=self._offspring,
-            dismiss=self._dismiss,
+            children=Children(self.path),
+            dismiss=self._relatives.dismiss,
             after=self._pruner.keep_within,
         )
         self.tasks = Tasks(
@@ -210,7 +212,7 @@ class Session:
         with self.hold.guard:
             outline = self._transcript.outline(deep=True)
             timeline = self._log.read()
-            now = self._ongoing.as_of_now(timeline.touches, timeline, is_open=self._is_open)
+            now = self._ongoing.as_of_now(timeline.touches, timeline, is_open=self._relatives.is_open)
             return checkpoints(
                 outline, timeline, now, self._contents, identify=self._worktree.identify, shown=self._shown
             )
@@ -246,7 +248,8 @@ class Session:
         with self.hold.guard:
             open_turn = self._turn.message_id if self._turn is not None else None
             chosen = path_texts(paths) if paths is not None else None
-            return self._differ.diff(Selection(turn, run, since, chosen), open_turn=open_turn, is_open=self._is_open)
+            selection = Selection(turn, run, since, chosen)
+            return self._differ.diff(selection, open_turn=open_turn, is_open=self._relatives.is_open)
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -350,11 +353,6 @@ class Session:
             link = Link(self.root_id or self.id, self.id, message)
             log = self._captures.log
             return self._begin(begun(self._place, link, turn=turn.turn, label=label, task=None, log=log))
-
-    def _is_left(self, child: str) -> bool:
-        """Tell of a subagent's session below this one whether nobody works in it any more."""
-        child_lock = paths.sidecar(self.path.with_name(f"{child}.jsonl")) / "lock"
-        return self.root_id is None and child != self.id and not is_held(child_lock)
 
     def _open_turn(self) -> str | None:
         turn = self._turn
@@ -596,17 +594,15 @@ class Session:
 
         A session that its store handed out several times closes with the last of them.
         """
-        if self.hold.let_go():
-            self._close()
-
-    def _close(self) -> None:
+        if not self.hold.let_go():
+            return
         try:
             with self.hold.guard:
                 if not self.hold.closed:
                     self._end()
         finally:
             self._work.close()
-            root = self._opened(self.path.with_name(f"{self.root_id}.jsonl")) if self.root_id is not None else None
+            root = self._relatives.root
             if root is not None:
                 root._work.take_over(self.id)  # noqa: SLF001 - its own class
 
@@ -621,48 +617,33 @@ class Session:
             self.hold.end()  # first: whoever opens it when the store has forgotten it finds no lock
             self._on_close(self)
 
-    def _is_open(self, child: str) -> bool:
-        return self._opened(self.path.with_name(f"{child}.jsonl")) is not None
-
-    def _dismiss(self, children: Sequence[str]) -> list[str]:
-        """End sessions of subagents that are open in this process; return which were."""
-        ended: list[str] = []
-        for name in children:
-            child = self._opened(self.path.with_name(f"{name}.jsonl"))
-            if child is not None:
-                child.hold.let_go(everybody=True)
-                with contextlib.suppress(OSError, SessionsError):
-                    child._close()  # noqa: SLF001 - its own class
-                ended.append(name)
-        return ended
-
     @contextlib.contextmanager
-    def deleting(self, stopped: list[StoppedTask] | None = None) -> Iterator[None]:
+    def deleting(self, refuse: Callable[[], None], stopped: list[StoppedTask] | None = None) -> Iterator[None]:
         """Hold the session while the store removes its files; it is closed afterwards. Called by the store.
 
         Args:
+            refuse: Raises where the session is to stay; asked with its lock held, also before anything is stopped.
             stopped: Gets the tasks that were stopped for it.
 
         Raises:
             BusyError: A turn is open.
+            LockedError: Another process has the session of one of its subagents open.
             UnstoppableError: A task of it cannot be stopped.
         """
-        what = "delete a session"
-        with self.hold.alone(what):
-            timeline = self._work.timeline()
-            mine = below(self.id, timeline)
-            self._work.cancel([task for task in timeline.tasks.values() if task.session in mine], done=stopped)
-            self._dismiss([child for child in timeline.children if child in mine and child != self.id])
-            try:
-                with self.hold.ready(what):
-                    try:
-                        yield
-                    finally:
-                        self.hold.end(removed=True)
-                        self._on_close(self)
-            finally:
-                if self.hold.closed:
-                    self._work.close()
+        try:
+            with self._going_back.leaving("delete a session", self._background, refuse=refuse, done=stopped):
+                try:
+                    yield
+                finally:
+                    self.hold.end(removed=True)
+                    self._on_close(self)
+        finally:
+            if self.hold.closed:
+                self._work.close()
+
+    def _background(self) -> Background:
+        timeline, roster = self._captures.log.read(), self._captures.roster
+        return background(timeline, of_session(self.id, timeline), roster, leaves=True)
 
     def prune(self, *, undo: bool = False, dry_run: bool = False) -> Pruning:
         """Remove snapshots and undo records beyond the limits, as is done at the end of a turn and of a rewind.
@@ -718,7 +699,7 @@ class Session:
 
     def _recover(self) -> None:
         """Finish or take back what a crash, or an error that could not be mended at once, left; sweep temporaries."""
-        if set(os.listdir(self._journal.sidecar)) - {"lock"}:
+        if set(os.listdir(self._journal.sidecar)) - {LOCK}:
             with self._log.locked():
                 outcome = self._engine.recover()
                 with contextlib.suppress(OSError):  # leftovers are no reason to keep anybody out

@@ -5,25 +5,24 @@ from __future__ import annotations
 import builtins
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
-from sessions import clock, files, ids, leftovers, paths, upkeep
+from sessions import catalog, clock, files, ids, leftovers, paths, upkeep
 from sessions import settings as settings_module
 from sessions.branch import current_branch
 from sessions.errors import (
     AmbiguousError,
     ConflictError,
     IncompleteError,
-    NotFoundError,
     RequestError,
     SessionsError,
 )
 from sessions.listing import SessionInfo, belongs, mentions, row_of
 from sessions.place import Place
-from sessions.rewind.log import TIMELINE, CaptureLog
+from sessions.rewind.log import CaptureLog
 from sessions.subagent_sessions import begun, task_of
 from sessions.transcript import reader
 from sessions.transcript.header import header_line
@@ -163,7 +162,7 @@ class SessionStore:
             raise ConflictError(f"the session that started this process is gone: {root}")
         log = CaptureLog(paths.sidecar(root), make=False)
         record = task_of(log, task)
-        link = Link(_id_of(root), record.session, record.spawned_by)
+        link = Link(catalog.id_of(root), record.session, record.spawned_by)
         place = self._place(root, add_dirs)
         return self._begin(begun(place, link, turn=record.turn, label=record.label, task=task, log=log))
 
@@ -178,7 +177,7 @@ class SessionStore:
         if summary.header is None and paths.project_directory(self.root, os.curdir) == transcript.parent:
             touches = os.path.realpath(os.curdir)
         return Place(
-            session_id=_id_of(transcript),
+            session_id=catalog.id_of(transcript),
             root=self.root,
             transcript=transcript,
             header=summary.header,
@@ -198,25 +197,7 @@ class SessionStore:
 
     def find(self, reference: str) -> Path:
         """Return the transcript a reference names; see ``open``."""
-        if not reference:
-            raise RequestError("an empty session reference was given")
-        if reference.startswith(ids.CHILD_PREFIX):
-            children = [path for path in self._transcripts(children=True) if _id_of(path).startswith(reference)]
-            if len(children) == 1 or (children := [path for path in children if _id_of(path) == reference]):
-                return children[0]
-        listed = sorted(self._transcripts(), key=_written, reverse=True)
-        exact = [path for path in listed if _id_of(path) == reference]
-        if exact:
-            return exact[0]
-        begins = [path for path in listed if _id_of(path).startswith(reference)]
-        if len(begins) == 1:
-            return begins[0]
-        titled = [path for path in listed if _title_of(path) == reference]
-        if len(titled) == 1:
-            return titled[0]
-        if candidates := titled or begins:
-            raise AmbiguousError("session", reference, [_id_of(path) for path in candidates])
-        raise NotFoundError("session", reference, hint="'sessions list --all' shows them")
+        return catalog.find(self.root, reference)
 
     def list(
         self,
@@ -239,9 +220,9 @@ class SessionStore:
             return []
         directory = os.path.realpath(workdir if workdir is not None else os.curdir)
         project = paths.project_directory(self.root, directory)
-        found = self._transcripts() if scope == "all" else self._transcripts_in(project)
+        found = catalog.transcripts(self.root) if scope == "all" else catalog.transcripts_in(project)
         rows: builtins.list[SessionInfo] = []
-        for path in sorted(found, key=_written, reverse=True):
+        for path in catalog.by_activity(found):
             row = row_of(path)
             if row is None or (scope == "project" and not belongs(row, directory)):
                 continue
@@ -251,35 +232,6 @@ class SessionStore:
             if limit is not None and len(rows) >= limit:
                 break
         return rows
-
-    def _transcripts(self, *, children: bool = False) -> Iterator[Path]:
-        projects = self.root / "projects"
-        yield from self._transcripts_in(projects, children=children)
-        try:
-            entries = sorted(os.scandir(projects), key=lambda entry: entry.name)
-        except OSError:
-            return
-        sidecars = {
-            paths.sidecar(path).name
-            for which in (False, True)
-            for path in self._transcripts_in(projects, children=which)
-        }
-        for entry in entries:
-            if entry.is_dir() and entry.name not in sidecars:
-                yield from self._transcripts_in(Path(entry.path), children=children)
-
-    def _transcripts_in(self, directory: Path, *, children: bool = False) -> Iterator[Path]:
-        """Yield the transcripts in a directory: those of subagents, or all others."""
-        try:
-            names = os.listdir(directory)
-        except OSError:
-            return
-        for name in names:
-            if not name.endswith(".jsonl") or name.startswith(".") or name == TIMELINE:
-                continue
-            path = directory / name
-            if name.startswith(ids.CHILD_PREFIX) == children and path.is_file():
-                yield path
 
     # -- keeping in order ------------------------------------------------------------------------------------------
 
@@ -294,30 +246,25 @@ class SessionStore:
 
         Raises:
             AmbiguousError: Two projects have a session of that id; nothing was removed.
-            LockedError: Somebody writes it; nothing was removed.
+            LockedError: Somebody writes it, or one of its subagents' sessions; nothing was removed.
             IncompleteError: The session is gone, but not all that belonged to it; ``check`` removes the rest.
         """
-        twins = [path for path in self._transcripts() if _id_of(path) == reference]
+        twins = [path for path in catalog.transcripts(self.root) if catalog.id_of(path) == reference]
         if len(twins) > 1:
             raise AmbiguousError("session", reference, [str(path) for path in twins])
-        return self._drop(self.find(reference), lambda: True, stopped)
+        return self._drop(self.find(reference), lambda: None, stopped)
 
     def _drop(
-        self, transcript: Path, still: Callable[[], bool], stopped: builtins.list[StoppedTask] | None = None
+        self, transcript: Path, refuse: Callable[[], None], stopped: builtins.list[StoppedTask] | None = None
     ) -> str:
         """Remove a session; see ``delete``.
 
         Args:
-            still: Says, with the session's lock held, whether it is to go.
+            refuse: Raises where it is to stay; asked with the session's lock held.
             stopped: Gets the tasks that were stopped.
-
-        Raises:
-            ConflictError: It is not, and was not removed.
         """
         sidecar = paths.sidecar(transcript)
-        with self._open_at(transcript, read_only=False) as session, session.deleting(stopped):
-            if not still():
-                raise ConflictError("somebody went on in it")
+        with self._open_at(transcript, read_only=False) as session, session.deleting(refuse, stopped):
             leftovers.mark(sidecar)
             os.unlink(transcript)
             files.sync_directory(transcript.parent)
@@ -339,7 +286,7 @@ class SessionStore:
         """
         if reference is not None:
             return [self._check(self.find(reference))]
-        chosen = sorted(self._transcripts(), key=_written, reverse=True)
+        chosen = catalog.by_activity(catalog.transcripts(self.root))
         return [*(self._check(transcript) for transcript in chosen), *upkeep.sweep(self.root)]
 
     def prune(self, *, undo: bool = False, dry_run: bool = False) -> builtins.list[Pruned]:
@@ -352,11 +299,11 @@ class SessionStore:
         Returns:
             A value for each session that something goes from, or that cannot be pruned now, in list order.
         """
-        chosen = sorted(self._transcripts(), key=_written, reverse=True)
+        chosen = catalog.by_activity(catalog.transcripts(self.root))
         return upkeep.prune(self.root, chosen, self._open_at, undo=undo, dry_run=dry_run)
 
     def _check(self, transcript: Path) -> Checked:
-        session_id = _id_of(transcript)
+        session_id = catalog.id_of(transcript)
         recovered: tuple[str, ...] = ()
         findings: builtins.list[Finding] = []
         try:
@@ -378,24 +325,6 @@ class SessionStore:
             raise
         except SessionsError:
             return self._open_at(transcript, read_only=True)
-
-
-def _title_of(path: Path) -> str | None:
-    try:
-        return reader.summary(path).title
-    except OSError:
-        return None
-
-
-def _id_of(path: Path) -> str:
-    return path.name.removesuffix(".jsonl")
-
-
-def _written(path: Path) -> tuple[int, str]:
-    try:
-        return path.stat().st_mtime_ns, path.name
-    except OSError:
-        return 0, path.name
 
 
 def _texts(given: Sequence[str | os.PathLike[str]]) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from sessions import clock, ids
+from sessions import clock, ids, paths
 from sessions.errors import ConflictError
 from sessions.place import Place
 from sessions.rewind.log import CaptureLog
@@ -39,7 +39,7 @@ def begun(place: Place, link: Link, *, turn: int, label: str, task: str | None, 
     return replace(
         place,
         session_id=name,
-        transcript=place.transcript.with_name(f"{name}.jsonl"),
+        transcript=paths.beside(place.transcript, name),
         header=Header(line, 0, place.workdir, clock.timestamp(now), branch, link=link),
         new_header=line,
         created_at=now,
@@ -60,4 +60,4 @@ def task_of(log: CaptureLog, task: str) -> TaskRecord:
 
 def transcript_of_root(transcript: Path, link: Link | None) -> Path:
     """Return the transcript of the root of a session; its own where it is one."""
-    return transcript if link is None else transcript.with_name(f"{link.root}.jsonl")
+    return transcript if link is None else paths.beside(transcript, link.root)

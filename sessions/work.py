@@ -18,6 +18,7 @@ from sessions.errors import SessionsError
 from sessions.rewind.edits import Recorder
 from sessions.rewind.log import CaptureLog
 from sessions.rewind.plan import StoppedTask
+from sessions.rewind.recorded import TurnRecord
 from sessions.rewind.timeline import Timeline
 from sessions.stopping import Stopping
 from sessions.subagents.family import below, working_in
@@ -41,7 +42,7 @@ class Work:
         roster: Looks at them.
         grace_s: How long a task that is cancelled has to end by itself.
         settled: Called, with the session locked, when a task of this session ended by itself and before that is on
-            record; not for a cancelled one. On the thread that found out.
+            record; not for a cancelled one. With its turn, where that is there. On the thread that found out.
         holding: Gives the session, locked for writing; raises where it is closed.
         is_left: Tells of a subagent's session below this one whether nobody works in it any more.
 
@@ -57,7 +58,7 @@ class Work:
         roster: Roster,
         *,
         grace_s: float,
-        settled: Callable[[TaskRecord, Ended], None],
+        settled: Callable[[TaskRecord, Ended, TurnRecord | None], None],
         holding: Callable[[], contextlib.AbstractContextManager[None]],
         is_left: Callable[[str], bool],
     ) -> None:
@@ -206,7 +207,7 @@ class Work:
                 return
             self._recorder.end_work([task], working_in([task], timeline), as_of=self._as_of(task, live=live))
             if ended.state != "cancelled" and self._is_ours(task):
-                self._settled(task, ended)
+                self._settled(task, ended, timeline.turns.get(task.turn))
             self._log.append([ended_record(task.id, ended)])
             self._roster.forget(task.id, ended)
 

@@ -49,7 +49,6 @@ _SINCE_BY = "edited since by "  # how a conflict begins that names an author
 _LABEL_CELLS = 40
 _LEAST_LABEL_CELLS = 12
 _WHOLE_PROOF = "group, parentage and tag"
-_WAITED_FOR = "it was waited for"
 
 _GAPS = {
     "shell": "shell commands",
@@ -140,14 +139,14 @@ def report_lines(
 
 
 def gaps_of(plan: Plan) -> list[Gap]:
-    """Return the gaps that concern what ``plan`` restores, each once; of single files only those that name one."""
+    """Return the gaps that concern what ``plan`` restores; of single files only those that name one."""
     if plan.paths is None:
-        return distinct(plan.gaps)
+        return [*plan.gaps]
     named = {file.path for file in plan.files}
-    return distinct(gap for gap in plan.gaps if named.intersection(gap.paths))
+    return [gap for gap in plan.gaps if named.intersection(gap.paths)]
 
 
-def distinct(gaps: Iterable[Gap]) -> list[Gap]:
+def _distinct(gaps: Iterable[Gap]) -> list[Gap]:
     """Return ``gaps`` without those that read like an earlier one."""
     said: dict[str, Gap] = {}
     for gap in gaps:
@@ -158,7 +157,7 @@ def distinct(gaps: Iterable[Gap]) -> list[Gap]:
 def gap_lines(gaps: Iterable[Gap]) -> list[Line]:
     """Return what was not captured, indented by two, each once; background tasks are told of on one line for all."""
     said: dict[str, list[Gap]] = {}
-    for gap in distinct(gaps):
+    for gap in _distinct(gaps):
         said.setdefault(gap.kind if gap.kind in _GAPS_OF_SEVERAL else _gap(gap), []).append(gap)
     texts = [_gap(alike[0]) if len(alike) == 1 else _gaps_of_tasks(alike) for alike in said.values()]
     return [(("", f"  {text}"),) for text in texts]
@@ -378,15 +377,10 @@ def _tasks(tasks: Sequence[StoppedTask], verb: str, cells: int | None) -> Iterat
     labels = [one_line(task.label, min(max(room, _LEAST_LABEL_CELLS), _LABEL_CELLS)) for task in tasks]
     label_cells = max(map(width, labels), default=0)
     for task, name, label in zip(tasks, names, labels, strict=True):
-        why = f"  {_proof(task.proof)}" if task.proof not in {"", _WHOLE_PROOF} else ""
+        why = f"  looked for by {visible(task.proof, keep='')} only" if task.proof not in {"", _WHOLE_PROOF} else ""
         yield (
             ("", "  "),
             ("warn", verb.ljust(_ACTION_CELLS)),
             ("", f"  {pad(label, label_cells)}"),
             ("dim", f"  {name}{why}"),
         )
-
-
-def _proof(proof: str) -> str:
-    """Say how it is known that nobody of a task is left, where not everything could be asked."""
-    return proof if proof == _WAITED_FOR else f"looked for by {visible(proof, keep='')} only"

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Protocol
 
 from sessions.errors import ConflictError, NotFoundError, RequestError
-from sessions.rewind.adopting import adopted
-from sessions.rewind.foreign import ForeignHistory
 from sessions.rewind.log import CaptureLog
+from sessions.rewind.placing import turns_for
 from sessions.rewind.recorded import TurnRecord
-from sessions.rewind.targets import Target
+from sessions.rewind.timeline import Timeline
 from sessions.transcript import reader
 from sessions.transcript.outline import Link, Outline
 
@@ -34,24 +33,17 @@ class Anchors(Protocol):
         """
 
 
-class Outlines(Protocol):
-    """Gives the outline of a transcript as of now."""
-
-    def __call__(self, *, deep: bool) -> Outline:
-        """Return it; ``deep`` with what needs the bodies."""
-
-
 class RootAnchors:
     """Those of the session the user talks to.
 
     Args:
         path: The transcript.
+        outline: Returns its outline as of now.
     """
 
-    def __init__(self, path: Path, log: CaptureLog, foreign: ForeignHistory, outline: Outlines) -> None:
+    def __init__(self, path: Path, log: CaptureLog, outline: Callable[[], Outline]) -> None:
         self._path = path
         self._log = log
-        self._foreign = foreign
         self._outline = outline
 
     def of(self, spawned_by: str | None, *, open_turn: str | None) -> tuple[str, TurnRecord]:
@@ -60,7 +52,7 @@ class RootAnchors:
         return spawned_by or prompt, self._turn_of(prompt)
 
     def _prompt_of(self, spawned_by: str | None, open_turn: str | None) -> str:
-        prompts = self._outline(deep=False).prompts if self._path.exists() else ()
+        prompts = self._outline().prompts if self._path.exists() else ()
         if not prompts:
             raise RequestError("no prompt was typed yet: a task or a subagent belongs to one")
         if spawned_by is None or spawned_by == open_turn:
@@ -79,10 +71,7 @@ class RootAnchors:
         with self._log.locked() as timeline:
             turn = timeline.turn_of(prompt)
             if turn is None:  # it was appended without a turn of its own: it gets one, and all others like it
-                here = Target(prompt, None, None, (timeline.next_seq, 0, 0, 0))
-                prompts = self._outline(deep=False).prompts
-                deep: Callable[[], Outline] = lambda: self._outline(deep=True)  # noqa: E731 - said once
-                self._log.append([*adopted(here, "code", prompts, timeline, foreign=self._foreign, deep=deep)])
+                self._log.append(turns_for(self._outline().prompts, timeline))
                 turn = timeline.turn_of(prompt)
             assert turn is not None
             return turn
@@ -104,12 +93,21 @@ class ChildAnchors:
 
     def of(self, spawned_by: str | None, *, open_turn: str | None) -> tuple[str, TurnRecord]:
         """Return the message and the turn of the root."""
-        timeline = self._log.read()
-        child = timeline.children.get(self._child)
-        turn = timeline.turns.get(child.turn) if child is not None else None
-        if turn is None:
-            raise ConflictError(f"the work of {self._child} was removed by a rewind", session=self._child)
+        turn = turn_of_child(self._child, self._log.read())
         written = spawned_by is None or (self._path.exists() and reader.place_of(self._path, spawned_by) is not None)
         if not written and open_turn is None:
             raise NotFoundError("message", spawned_by)
         return spawned_by or open_turn or self._link.spawned_by, turn
+
+
+def turn_of_child(child: str, timeline: Timeline) -> TurnRecord:
+    """Return the root's turn that all belongs to which a subagent does.
+
+    Raises:
+        ConflictError: A rewind took it away, or the root is gone.
+    """
+    record = timeline.children.get(child)
+    turn = timeline.turns.get(record.turn) if record is not None else None
+    if turn is None:
+        raise ConflictError(f"the work of {child} was removed by a rewind", session=child)
+    return turn

@@ -9,10 +9,10 @@ from typing import Protocol
 from sessions.rewind.needs import is_within
 from sessions.rewind.options import Options
 from sessions.rewind.plan import StoppedTask
-from sessions.rewind.recorded import Step, Worker
+from sessions.rewind.recorded import Order, Span, Step, Worker
 from sessions.rewind.targets import Target
 from sessions.rewind.timeline import Timeline
-from sessions.subagents.family import working_in
+from sessions.subagents.family import below, working_in
 from sessions.subagents.record import TaskRecord
 
 Goes = Callable[[Worker], bool]
@@ -44,6 +44,9 @@ class Stopped:
     def is_empty(self) -> bool:
         """Whether nothing was."""
         return not (self.tasks or self.children or self.settled)
+
+
+NOTHING_STOPPED = Stopped()
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,28 +129,37 @@ def of_target(target: Target, options: Options, timeline: Timeline) -> Goes | No
 
     Only a fork of the conversation alone leaves it: it leaves this session as it is.
     """
-    if options.history == "fork" and options.scope == "conversation":
-        return None
-    if options.run is not None:
-        turns = {number for number, turn in timeline.turns.items() if turn.run_id == options.run}
-        return lambda worker: worker.turn in turns and (worker.seq, 0, 0, 0) >= target.order
-    return target.span(timeline).ends
+    return _of(options, target.span(timeline), target.order, timeline)
 
 
-def of_new_turns(step: Step, timeline: Timeline) -> Goes:
-    """Return what goes with the turns that came since a rewind, where its undo removes them."""
-    new = {number for number, turn in timeline.turns.items() if turn.seq > step.seq}
-    return lambda worker: worker.turn in new
+def of_session(session: str, timeline: Timeline) -> Goes:
+    """Return what goes with a session: all that it, and the subagents' sessions below it, started."""
+    sessions = below(session, timeline)
+    started_there = {task.id for task in timeline.tasks.values() if task.session in sessions}
+    ids = started_there | (sessions - {session})
+    return lambda worker: worker.id in ids
 
 
 def of_redo(step: Step, timeline: Timeline) -> Goes | None:
     """Return what goes when a rewind is repeated: what was started meanwhile, from its place on."""
-    if step.history == "fork" and step.scope == "conversation":
-        return None
-    if step.run is not None:
-        turns = {number for number, turn in timeline.turns.items() if turn.run_id == step.run}
-        return lambda worker: worker.turn in turns and worker.seq > step.seq
     mark = next((mark for mark in timeline.marks if mark.seq == step.mark), None)
     turn = timeline.turn_of(step.to)
     start = mark.order if mark is not None else turn.order if turn is not None else None
-    return timeline.span(start, within=mark.turn if mark is not None else None).ends if start is not None else None
+    span = timeline.span(start, within=mark.turn if mark is not None else None) if start is not None else None
+    return _of(step, span, (step.seq + 1, 0, 0, 0), timeline)
+
+
+def of_new_turns(step: Step, timeline: Timeline) -> Goes:
+    """Return what goes with the turns that came since a rewind, where its undo removes them."""
+    new = timeline.turns_since(step.seq)
+    return lambda worker: worker.turn in new
+
+
+def _of(how: Options | Step, span: Span | None, start: Order, timeline: Timeline) -> Goes | None:
+    """Return what goes: the work in ``span``; of a run, what its turns started from ``start`` on."""
+    if how.history == "fork" and how.scope == "conversation":
+        return None
+    if how.run is not None:
+        turns = timeline.turns_of_run(how.run)
+        return lambda worker: worker.turn in turns and (worker.seq, 0, 0, 0) >= start
+    return span.ends if span is not None else None

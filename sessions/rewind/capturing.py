@@ -6,6 +6,7 @@ Nothing is appended to the log here: whoever does it decides the moment and what
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass, field
 
 from sessions.rewind.keeping import Keeper
@@ -30,6 +31,7 @@ class OpenEdit:
         repositories: The ``.git`` of named directories: one that is gone at the end was not captured.
         done: Whether it was ended; one that outlives its turn is not yet.
         as_of_ns: When it ended, as the system stamps files; None: now.
+        parts: The edits this one is, where several end together, see ``together``.
     """
 
     turn: TurnRecord
@@ -42,6 +44,27 @@ class OpenEdit:
     repositories: list[str] = field(default_factory=list)
     done: bool = False
     as_of_ns: int | None = None
+    parts: Sequence[OpenEdit] = ()
+
+    def author_of(self, path: str) -> str:
+        """Return who made something of a path: the first part that had it, or had a directory above it named."""
+        made = (each.by for each in self.parts if path in each.paths or is_within(path, {*each.named}))
+        return next(made, self.by)
+
+
+def together(edits: Iterable[OpenEdit]) -> list[OpenEdit]:
+    """Return one edit for as many as ended in one turn at the same moment: what one left is what they all left."""
+    groups: dict[tuple[int, int | None], list[OpenEdit]] = {}
+    for edit in edits:
+        groups.setdefault((edit.turn.turn, edit.as_of_ns), []).append(edit)
+    return [_joined(group) if len(group) > 1 else group[0] for group in groups.values()]
+
+
+def _joined(parts: Sequence[OpenEdit]) -> OpenEdit:
+    first = parts[0]
+    paths = dict.fromkeys(path for part in parts for path in part.paths)
+    named = list(dict.fromkeys(path for part in parts for path in part.named))
+    return OpenEdit(first.turn, 0, first.by, paths, named, as_of_ns=first.as_of_ns, parts=parts)
 
 
 class Capturing:
@@ -99,13 +122,14 @@ class Capturing:
     def go_on(self) -> None:
         """Begin anew, behind it, what a mark ended: the edit goes on there. What a rewind took away is left out."""
         edit, number = self._edit, self._edit.turn.turn
+        new = {record["path"] for record in self.records}
         for path in list(edit.paths):
             if self._timeline.touch_in(number, path) is not None or is_newer(path, edit.as_of_ns):
                 continue
             last = self._timeline.last_touch(number, path)
             if last is not None:
                 self.records.append(self._before(path, last.after or last.before))
-            elif not any(record["path"] == path for record in self.records):
+            elif path not in new:
                 del edit.paths[path]
 
     def note_lost_repositories(self) -> None:
@@ -163,7 +187,8 @@ class Capturing:
         return image.state
 
     def _before(self, path: str, image: Image, *, by: str | None = None) -> Record:
-        return {"kind": "before", **self._place(path), "by": by or self._edit.by, **image.to_record()}
+        by = by or self._edit.author_of(path)
+        return {"kind": "before", **self._place(path), "by": by, **image.to_record()}
 
     def _again(self, path: str) -> Record:
         return {"kind": "again", **self._place(path), "by": self._edit.by}

@@ -73,7 +73,7 @@ def checkpoints(
         if turn is not None:
             summary = timeline.summaries.get(turn.turn)
             if turn.turn in unsummarised:
-                summary = net(unsummarised[turn.turn], contents.payloads, counter, read=contents.of)
+                summary = net(unsummarised[turn.turn], contents.of, counter)
             checkpoint = _with_files(checkpoint, summary, shown) if summary is not None else checkpoint
         foreign = outline.snapshots[bisect_left(snapshots, prompt.offset) : bisect_left(snapshots, end)]
         listed.append(_with_foreign(checkpoint, foreign, identify, shown))

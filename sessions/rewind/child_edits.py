@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from sessions.errors import ConflictError, RequestError
+from sessions.errors import RequestError
+from sessions.rewind.anchors import turn_of_child
 from sessions.rewind.edits import Recorder
 from sessions.rewind.log import CaptureLog
 from sessions.rewind.payloads import Payloads
@@ -23,7 +24,6 @@ class ChildRecorder(Recorder):
         self, log: CaptureLog, payloads: Payloads, worktree: Worktree, *, limit_bytes: int, child: str
     ) -> None:
         super().__init__(log, payloads, worktree, limit_bytes=limit_bytes, author=child)
-        self._log = log
 
     def begin_turn(self, message_id: str, run_id: str | None) -> TurnRecord:  # noqa: ARG002 - they are the child's own
         """Return the root's turn that the subagent's edits belong to.
@@ -31,12 +31,9 @@ class ChildRecorder(Recorder):
         Raises:
             ConflictError: A rewind took it away, or the root is gone.
         """
-        timeline = self._log.read()
-        child = timeline.children.get(self._author)
-        if child is None or child.turn not in timeline.turns:
-            raise ConflictError(f"the work of {self._author} was removed by a rewind", session=self._author)
-        self._ended.discard(child.turn)
-        return timeline.turns[child.turn]
+        turn = turn_of_child(self._author, self._log.read())
+        self._ended.discard(turn.turn)
+        return turn
 
     def mark(self, turn: TurnRecord, name: str, place: Place) -> MarkRecord:  # noqa: ARG002 - it refuses all
         """Refuse: a mark is a place in the root's conversation."""
@@ -44,5 +41,4 @@ class ChildRecorder(Recorder):
 
     def _refuse_late(self, timeline: Timeline, turn: TurnRecord) -> None:
         super()._refuse_late(timeline, turn)
-        if self._author not in timeline.children:
-            raise ConflictError(f"the work of {self._author} was removed by a rewind", session=self._author)
+        turn_of_child(self._author, timeline)

@@ -17,7 +17,6 @@ from sessions.rewind.foreign import ForeignHistory
 from sessions.rewind.log import CaptureLog
 from sessions.rewind.needs import Places, is_within, unmatched
 from sessions.rewind.ongoing import Ongoing
-from sessions.rewind.payloads import Payloads
 from sessions.rewind.plan import Gap
 from sessions.rewind.recorded import Order, Touch
 from sessions.rewind.states import Absent, Image
@@ -90,7 +89,7 @@ class Differ:
         worktree: Worktree,
         *,
         log: CaptureLog,
-        payloads: Payloads,
+        contents: Contents,
         foreign: ForeignHistory,
         ongoing: Ongoing,
         outline: _Outlines,
@@ -99,7 +98,7 @@ class Differ:
         self._path = path
         self._worktree = worktree
         self._log = log
-        self._contents = Contents(payloads, worktree)
+        self._contents = contents
         self._foreign = foreign
         self._ongoing = ongoing
         self._outline = outline

@@ -7,14 +7,14 @@ can be restored; between the edit and ``end_edit``, a touch without an *after*, 
 from __future__ import annotations
 
 import os
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple
 
 from sessions import clock
 from sessions.errors import ConflictError
 from sessions.ids import TASK_PREFIX
 from sessions.rewind.authors import AGENT
-from sessions.rewind.capturing import Capturing, OpenEdit, Record, is_newer
+from sessions.rewind.capturing import Capturing, OpenEdit, Record, is_newer, together
 from sessions.rewind.keeping import Keeper
 from sessions.rewind.log import CaptureLog
 from sessions.rewind.net import net
@@ -110,7 +110,9 @@ class Recorder:
     ) -> None:
         """Record what tasks left in the files captured around them, and subagents in those they had open: they ended.
 
-        What belongs to a turn that was removed is passed over. Doing it again changes nothing that matters.
+        What belongs to a turn that was removed is passed over. Doing it again changes nothing that matters. What is on
+        record already is not written once more, so as many may share a directory as like to: it is looked through once
+        for all that end together, and what one of them left is what they left.
 
         Args:
             children: The ids of the subagents' sessions that ended.
@@ -121,25 +123,14 @@ class Recorder:
             OSError: Not all could be recorded.
         """
         with self._log.locked() as timeline:
-            edits: list[OpenEdit] = []
-            for task in tasks:
-                if task.edits and task.turn in timeline.turns:
-                    edit = OpenEdit(timeline.turns[task.turn], 0, task.id, named=[*task.edits])
-                    edit.as_of_ns = (as_of or {}).get(task.id)
-                    edit.paths = {touch.path: None for touch in timeline.touches if task.id in touch.authors}
-                    edits.append(edit)
-            opened: dict[tuple[int, str], OpenEdit] = {}
-            for touch in timeline.touches:
-                if touch.after is None and touch.by in children and touch.turn in timeline.turns:
-                    turn = timeline.turns[touch.turn]
-                    opened.setdefault((turn.turn, touch.by), OpenEdit(turn, 0, touch.by)).paths[touch.path] = None
-            edits += opened.values()
-            ended = {edit.by for edit in edits}
+            parts = [*_of_tasks(tasks, timeline, as_of or {}), *_left_open(children, timeline)]
+            ended = {part.by for part in parts}
             self._edits = [each for each in self._edits if each.by not in ended]
-            for edit in edits:
-                self._record_end(timeline, edit)
+            edits = together(parts)
+            recorded = {edit.turn.turn for edit in edits if self._record_end(timeline, edit)}
             for turn in {edit.turn.turn: edit.turn for edit in edits}.values():
-                self._conclude(timeline, turn)
+                if turn.turn in recorded or turn.turn not in timeline.summaries:
+                    self._conclude(timeline, turn)
 
     def _capturing(self, timeline: Timeline, edit: OpenEdit) -> Capturing:
         return Capturing(timeline, edit, self._worktree, self._keeper)
@@ -154,7 +145,8 @@ class Recorder:
         if live is None or live.message_id != turn.message_id:
             raise ConflictError(f"the turn of {turn.message_id} was removed by a rewind", turn=turn.message_id)
 
-    def _record_end(self, timeline: Timeline, edit: OpenEdit) -> None:
+    def _record_end(self, timeline: Timeline, edit: OpenEdit) -> bool:
+        """Record what an edit left; tell whether anything was not on record yet."""
         self._keeper.begin(timeline)
         capturing = self._capturing(timeline, edit)
         capturing.find_new()
@@ -162,9 +154,27 @@ class Recorder:
         capturing.note_lost_repositories()
         if capturing.records:
             self._log.append(capturing.records, sync=False)
-        after = [capturing.after(path) for path in edit.paths if not is_newer(path, edit.as_of_ns)]
+        after = [capturing.after(path) for path in self._not_on_record(timeline, edit)]
         if after:
             self._log.append(after, sync=False)
+        return bool(capturing.records or after)
+
+    def _not_on_record(self, timeline: Timeline, edit: OpenEdit) -> Iterator[str]:
+        """Yield the paths of which it is not on record what the edit left.
+
+        It is where another writer that ended first left just this, and nobody touched the path since.
+        """
+        newest: dict[str, int] | None = None
+        for path in edit.paths:
+            if is_newer(path, edit.as_of_ns):
+                continue
+            touch = timeline.touch_in(edit.turn.turn, path)
+            if touch is None or touch.after is None or path in edit.overlaps:
+                yield path
+                continue
+            newest = _newest(timeline) if newest is None else newest
+            if newest[path] != touch.closed or not self._keeper.still_holds(touch):
+                yield path
 
     def gap(self, turn: TurnRecord, kind: str, paths: Iterable[str]) -> None:
         """Record that something was done that cannot be captured.
@@ -250,7 +260,7 @@ class Recorder:
             self._keeper.sync_afters(timeline, timeline.touches_since_mark(turn.turn))
             last = [touch for touch in touches if timeline.last_touch(turn.turn, touch.path) is touch]
             settled = [record for touch in last if (record := self._settled(touch)) is not None]
-            end = {"kind": "end", "turn": turn.turn} | net(touches, self._payloads).to_record()
+            end = {"kind": "end", "turn": turn.turn} | net(touches, self._payloads.whole).to_record()
             self._log.append([*settled, end])
 
     def _note_overlaps(self, edit: OpenEdit) -> None:
@@ -274,6 +284,38 @@ class Recorder:
             "overlap": touch.overlap,
             "settled": True,
         }
+
+
+def _of_tasks(tasks: Sequence[TaskRecord], timeline: Timeline, as_of: Mapping[str, int]) -> Iterable[OpenEdit]:
+    """Return the edits of tasks whose turns are there: what they named, and all that was captured around them."""
+    edits = {
+        task.id: OpenEdit(timeline.turns[task.turn], 0, task.id, named=[*task.edits], as_of_ns=as_of.get(task.id))
+        for task in tasks
+        if task.edits and task.turn in timeline.turns
+    }
+    for touch in timeline.touches:
+        for author in touch.authors:
+            if author in edits:
+                edits[author].paths[touch.path] = None
+    return edits.values()
+
+
+def _left_open(children: Container[str], timeline: Timeline) -> Iterable[OpenEdit]:
+    """Return the edits that subagents have open, one for each and turn."""
+    edits: dict[tuple[int, str], OpenEdit] = {}
+    for touch in timeline.touches:
+        if touch.after is None and touch.by in children and touch.turn in timeline.turns:
+            turn = timeline.turns[touch.turn]
+            edits.setdefault((turn.turn, touch.by), OpenEdit(turn, 0, touch.by)).paths[touch.path] = None
+    return edits.values()
+
+
+def _newest(timeline: Timeline) -> dict[str, int]:
+    """Return by path the ``seq`` of the last record of what anybody did to it."""
+    newest: dict[str, int] = {}
+    for touch in timeline.touches:
+        newest[touch.path] = max(newest.get(touch.path, 0), touch.order[0], touch.closed)
+    return newest
 
 
 def _goes_on(touch: Touch, end: Record) -> Record:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from sessions.rewind.counting import MOST_FILES, LineCounter
@@ -12,7 +12,7 @@ from sessions.rewind.files_plan import FilesPlan
 from sessions.rewind.judge import Change, Judgement, contested, judge
 from sessions.rewind.kept import Kept
 from sessions.rewind.mounts import mount_points
-from sessions.rewind.needs import Need, above_and_itself, known_content
+from sessions.rewind.needs import Need, above_and_itself, is_within, known_content, unmatched
 from sessions.rewind.payloads import Payloads
 from sessions.rewind.plan import FileVerdict, Reason
 from sessions.rewind.policy import Policies
@@ -36,12 +36,42 @@ class FilesPlanner:
         self._kept = kept
         self._shown = shown
 
-    def plan(self, needs: Sequence[Need], policies: Policies) -> FilesPlan:
+    def plan(
+        self,
+        needs: Sequence[Need],
+        policies: Policies,
+        *,
+        only: Sequence[str] | None = None,
+        otherwise: str = "",
+        left_alone: Mapping[str, str] | None = None,
+    ) -> FilesPlan:
         """Judge every need and order the changes.
 
         Args:
             needs: Sorted by path.
+            only: The identities this is restricted to, with all below them; None: all.
+            otherwise: What to say of those among them that nothing is needed of.
+            left_alone: The paths that something was done to and that stay as they are, with why.
+
+        Raises:
+            NotFoundError: Nothing is needed of a path with a policy of its own, or of none that this is restricted to.
         """
+        left_alone = left_alone or {}
+        concerned = [*(need.path for need in needs), *left_alone]
+        policies.refuse_unknown(concerned, self._shown)
+        chosen = set(only or ())
+        other = unmatched(concerned, only, self._shown) if only is not None else []
+        if only is not None:
+            needs = [need for need in needs if is_within(need.path, chosen)]
+            left_alone = {path: why for path, why in left_alone.items() if is_within(path, chosen)}
+        plan = self._planned(needs, policies)
+        plan.verdicts += [
+            FileVerdict(self._shown(path), "skip", "outside", "agent", note=why) for path, why in left_alone.items()
+        ]
+        plan.leave_out((self._shown(path) for path in other), otherwise)
+        return plan
+
+    def _planned(self, needs: Sequence[Need], policies: Policies) -> FilesPlan:
         self._kept.look_again()
         judged: dict[str, Judgement] = {}
         becoming_directories: set[str] = set()
@@ -171,7 +201,7 @@ class FilesPlanner:
             return judgement.verdict
         before, after = change.before, change.after
         counts = counter.count(
-            before.state, after.state, lambda: self._text_on_disk(change), lambda: self._text_kept(after)
+            before.state, after.state, lambda: self._text_on_disk(change), lambda: self._payloads.whole(after)
         )
         if counts is None or counts.binary:
             return judgement.verdict
@@ -183,12 +213,6 @@ class FilesPlanner:
             with self._worktree.reading(change.path) as fd:
                 return os.read(fd, size)
         except (OSError, OutsideError):
-            return None
-
-    def _text_kept(self, image: Image) -> bytes | None:
-        try:
-            return b"".join(self._payloads.chunks(image))
-        except OSError:
             return None
 
 

@@ -64,6 +64,19 @@ class Keeper:
             return True
         return same(self._worktree.examine(touch.path)[0], touch.after.state)
 
+    def still_holds(self, touch: Touch) -> bool:
+        """Tell whether a path surely is what is on record of the end of an edit, and what there is to keep is kept.
+
+        Reads the file where the system cannot vouch for it.
+        """
+        if touch.after is None:
+            return False
+        recorded, state = identity_from(touch.identity), touch.after.state
+        if isinstance(state, Content) and touch.after.payload is None and state.size <= self._limit_bytes:
+            return False
+        known = (state, recorded) if isinstance(state, Content) and recorded is not None else None
+        return same(self._worktree.examine(touch.path, known=known)[0], state)
+
     def sync_names(self, turn: TurnRecord) -> None:
         """Make the names of a turn's payloads durable."""
         files.sync_directory(self._payloads.sidecar / "turns" / str(turn.turn) / "files")

@@ -133,12 +133,18 @@ def appeared(
 ) -> Iterator[tuple[TaskRecord, str]]:
     """Yield what lies where tasks may make files and is not on record, each path once, with the first such task.
 
+    A directory is looked through once, however many tasks share it.
+
     Args:
         is_known: Tells whether a path is on record, for a task.
     """
     seen: set[str] = set()
+    below: dict[str, list[str]] = {}
     for task in tasks:
-        for path in (below for each in task.edits for below in worktree.descend(each)):
+        for named in task.edits:
+            if named not in below:
+                below[named] = list(worktree.descend(named))
+        for path in (path for named in task.edits for path in below[named]):
             if path not in seen and not is_known(task, path) and worktree.why_not(path) is None:
                 seen.add(path)
                 yield task, path

@@ -141,6 +141,13 @@ class Payloads:
                 left -= len(chunk)
                 yield chunk
 
+    def whole(self, image: Image) -> bytes | None:
+        """Return an image's bytes; None where they are not there in full length, or cannot be read."""
+        try:
+            return b"".join(self.chunks(image)) if self.exists(image) else None
+        except OSError:
+            return None
+
     def writer(self, image: Image) -> Callable[[int], None]:
         """Return what fills a descriptor with an image's bytes.
 

@@ -15,6 +15,7 @@ from sessions import files, paths
 from sessions.errors import ConflictError, LockedError
 from sessions.ids import is_safe
 from sessions.locks import FileLock, HeldError
+from sessions.ownership import LOCK
 from sessions.transcript import reader
 
 _DIRECTORY = "children"
@@ -65,7 +66,7 @@ class Children:
     """
 
     def __init__(self, transcript: Path) -> None:
-        self._directory = transcript.parent
+        self._path = transcript
         self._root = transcript.name.removesuffix(".jsonl")
         self._undo = paths.sidecar(transcript) / "undo"
 
@@ -93,7 +94,7 @@ class Children:
         """
         with contextlib.ExitStack() as stack:
             for name in ids:
-                lock = FileLock(paths.sidecar(self._transcript(name)) / "lock")
+                lock = FileLock(paths.sidecar(self._transcript(name)) / LOCK)
                 if not lock.path.parent.is_dir():
                     continue
                 stack.callback(lock.release)
@@ -124,7 +125,7 @@ class Children:
             OSError: Not all could be moved.
         """
         aside = self._undo / move.record / _DIRECTORY
-        source, target = (self._directory, aside) if move.away else (aside, self._directory)
+        source, target = (self._path.parent, aside) if move.away else (aside, self._path.parent)
         if move.away:
             files.make_directory(aside)
         for name in _names(move.ids):
@@ -136,7 +137,7 @@ class Children:
                 files.sync_directory(directory)
 
     def _transcript(self, name: str) -> Path:
-        return self._directory / f"{name}.jsonl"
+        return paths.beside(self._path, name)
 
 
 def _names(ids: Sequence[str]) -> Iterator[str]:

@@ -59,12 +59,10 @@ class Eviction:
 
     Attributes:
         freed_bytes: What the disk gets back: bytes that also have a name elsewhere, in a fork, stay.
-        stays_bytes: What the session takes afterwards.
     """
 
     going: tuple[Holding, ...] = ()
     freed_bytes: int = 0
-    stays_bytes: int = 0
 
     @property
     def turns(self) -> tuple[int, ...]:
@@ -130,7 +128,7 @@ def evict(undo: Sequence[Holding], turns: Sequence[Holding], limits: Limits) -> 
             for directory in holding.directories:
                 tally.remove(directory)
         going.append(holding)
-    return Eviction(tuple(going), freed(_directories(going)), tally.total_bytes)
+    return Eviction(tuple(going), freed(_directories(going)))
 
 
 def freed(directories: Iterable[Directory]) -> int:

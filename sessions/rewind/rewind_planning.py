@@ -11,16 +11,25 @@ from dataclasses import dataclass, replace
 from sessions.errors import DataError, NotFoundError, RequestError, StaleError
 from sessions.rewind import seam
 from sessions.rewind.authors import named, named_in_run
-from sessions.rewind.background import Background, Looking, Stopped, background, of_target, staying
+from sessions.rewind.background import (
+    NOTHING_STOPPED,
+    Background,
+    Goes,
+    Looking,
+    Stopped,
+    background,
+    of_target,
+    staying,
+)
 from sessions.rewind.basis import Basis, refuse_other_files, refuse_other_tasks
 from sessions.rewind.files_plan import FilesPlan
 from sessions.rewind.files_planning import FilesPlanner
 from sessions.rewind.foreign import ForeignHistory
 from sessions.rewind.log import CaptureLog
-from sessions.rewind.needs import Need, Places, is_within, needs_after, needs_at_mark, needs_of_run, unmatched
+from sessions.rewind.needs import Need, Places, is_within, needs_after, needs_at_mark, needs_of_run
 from sessions.rewind.ongoing import appeared
 from sessions.rewind.options import Options, check
-from sessions.rewind.plan import FileVerdict, Gap, Plan
+from sessions.rewind.plan import Gap, Plan
 from sessions.rewind.policy import Policies, objection, policies, running
 from sessions.rewind.recorded import Touch
 from sessions.rewind.states import Absent, Image
@@ -117,11 +126,13 @@ class RewindPlanner:
             notices = notices_that_stay(timeline, target.span(timeline))
             tail = reader.survey_tail(self._path, target.cut or 0, header=outline.header, notices=notices)
         leaves = options.scope != "code" and options.history == "rewrite"
-        going = background(timeline, of_target(target, options, timeline), self._looking, leaves=leaves)
+        goes = of_target(target, options, timeline)
+        going = background(timeline, goes, self._looking, leaves=leaves)
         transcript, files, gaps = (outline.inode, outline.size), FilesPlan(), tuple[Gap, ...]()
         if options.scope != "conversation":
             gaps = self._gaps(timeline, target, options)
-            files = self._files(timeline, target, options, gaps=gaps, wanted=wanted, going=going)
+            needs = self._with_work(self._needs(timeline, target, options), timeline, going, goes)
+            files = self._files(needs, options, gaps=gaps, wanted=wanted)
         plan = Plan(
             session_id=self._session_id,
             to=target.id,
@@ -153,11 +164,11 @@ class RewindPlanner:
         refused = refused or objection(files.refusing, files.unverified, since="the agent's last edit")
         return replace(plan, refused=refused)
 
-    def again(self, given: Plan, *, stopped: Stopped | None = None) -> Plan:
+    def again(self, given: Plan, *, stopped: Stopped = NOTHING_STOPPED) -> Plan:
         """Plan the same once more, and compare.
 
         Args:
-            stopped: What of the plan's work was stopped since; messages may have come meanwhile.
+            stopped: What of the plan's work was stopped since; where anything was, messages may have come meanwhile.
 
         Raises:
             RequestError: It is no plan of a rewind of this session.
@@ -169,12 +180,12 @@ class RewindPlanner:
             raise RequestError(f"this plan is for session {given.session_id}")
         outline = self._transcript.outline(deep=False)
         inode, size = given.basis.transcript
-        if inode != outline.inode or outline.size < size or (stopped is None and self._went_on(size, outline.size)):
+        if inode != outline.inode or outline.size < size or (stopped.is_empty and self._went_on(size, outline.size)):
             raise StaleError("the transcript changed since")
         fresh = self.plan(given.basis.asked, given.basis.options)
-        if stopped is None:
+        if stopped.is_empty:
             refuse_other_tasks(given, fresh)
-        refuse_other_files(given.basis, basis_of(fresh), self._log.read(), self._shown, stopped=stopped or Stopped())
+        refuse_other_files(given.basis, basis_of(fresh), self._log.read(), self._shown, stopped=stopped)
         return fresh
 
     def _went_on(self, size: int, now: int) -> bool:
@@ -204,48 +215,29 @@ class RewindPlanner:
 
     # -- files -----------------------------------------------------------------------------------------------------
 
-    def _files(
-        self,
-        timeline: Timeline,
-        target: Target,
-        options: Options,
-        *,
-        gaps: Sequence[Gap],
-        wanted: Policies,
-        going: Background,
-    ) -> FilesPlan:
-        stopping = going.edited_by_it(timeline)
-        needs = [
-            replace(need, stopping=True) if need.path in stopping else need
-            for need in self._needs(timeline, target, options)
-        ]
-        needs = self._with_what_appeared(needs, going, timeline)
-        needs = self._contested_by_work_that_stays(needs, timeline, target, options)
+    def _files(self, needs: Sequence[Need], options: Options, *, gaps: Sequence[Gap], wanted: Policies) -> FilesPlan:
         if needs and (why := self._worktree.missing(need.path for need in needs)) is not None:
             raise RequestError(f"{why}; nothing was changed (scope 'conversation' goes back without files)")
-        uncaptured = {path: gap.kind for gap in gaps if gap.kind in _UNCAPTURED for path in gap.paths}
-        for need in needs:
-            uncaptured.pop(need.path, None)
-        wanted.refuse_unknown([*(need.path for need in needs), *uncaptured], self._shown)
-        untouched: list[str] = []
-        if options.paths is not None:
-            chosen = {self._worktree.identify(path): None for path in options.paths}
-            untouched = unmatched([*(need.path for need in needs), *uncaptured], list(chosen), self._shown)
-            needs = [need for need in needs if is_within(need.path, chosen.keys())]
-            uncaptured = {path: kind for path, kind in uncaptured.items() if is_within(path, chosen.keys())}
-        files = self._files_planner.plan(needs, wanted)
-        files.verdicts += [
-            FileVerdict(self._shown(path), "skip", "outside", "agent", note=_UNCAPTURED[kind])
-            for path, kind in uncaptured.items()
-        ]
-        files.leave_out((self._shown(path) for path in untouched), _UNTOUCHED)
-        return files
+        known = {need.path for need in needs}
+        uncaptured = {path: _UNCAPTURED[gap.kind] for gap in gaps if gap.kind in _UNCAPTURED for path in gap.paths}
+        return self._files_planner.plan(
+            needs,
+            wanted,
+            only=[self._worktree.identify(path) for path in options.paths] if options.paths is not None else None,
+            otherwise=_UNTOUCHED,
+            left_alone={path: why for path, why in uncaptured.items() if path not in known},
+        )
 
-    def _contested_by_work_that_stays(
-        self, needs: list[Need], timeline: Timeline, target: Target, options: Options
-    ) -> list[Need]:
+    def _with_work(self, needs: list[Need], timeline: Timeline, going: Background, goes: Goes | None) -> list[Need]:
+        """Say of needs, and of what appeared beside them, which work has to do with it: that goes, or that stays."""
+        stopping = going.edited_by_it(timeline)
+        needs = [replace(need, stopping=True) if need.path in stopping else need for need in needs]
+        needs = self._with_what_appeared(needs, going, timeline)
+        return self._contested_by_work_that_stays(needs, timeline, goes)
+
+    def _contested_by_work_that_stays(self, needs: list[Need], timeline: Timeline, goes: Goes | None) -> list[Need]:
         """Mark what a task that goes on running may be editing right now."""
-        tasks = staying(timeline, of_target(target, options, timeline), self._looking) if needs else []
+        tasks = staying(timeline, goes, self._looking) if needs else []
         return [
             next(
                 (
@@ -282,7 +274,7 @@ class RewindPlanner:
                 " was changed (scope 'conversation' still goes back without files)"
             )
         if options.run is not None:
-            turns = _turns_of(options.run, timeline)
+            turns = timeline.turns_of_run(options.run)
             return needs_of_run(touches, turns, target.order, lambda touch: named_in_run(touch, timeline))
         span = target.span(timeline)
         if target.mark is not None:
@@ -290,7 +282,7 @@ class RewindPlanner:
         return needs_after(touches, span, lambda touch: named(touch, timeline))
 
     def _gaps(self, timeline: Timeline, target: Target, options: Options) -> tuple[Gap, ...]:
-        of_run = _turns_of(options.run, timeline) if options.run is not None else None
+        of_run = timeline.turns_of_run(options.run) if options.run is not None else None
         span = target.span(timeline)
         return tuple(
             each[2] for each in timeline.gaps if timeline.loses(span, each) and (of_run is None or each[1] in of_run)
@@ -328,7 +320,3 @@ def _target(to: Reference | None, options: Options, prompts: Sequence[Prompt], t
     order = resolve(to, prompts, timeline, "code").order if to is not None else turns[0].order
     index = next((place + 1 for place, prompt in enumerate(prompts) if prompt.id == turns[0].message_id), None)
     return Target(turns[0].message_id, None, index, max(order, turns[0].order))
-
-
-def _turns_of(run: str, timeline: Timeline) -> frozenset[int]:
-    return frozenset(number for number, turn in timeline.turns.items() if turn.run_id == run)

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from sessions import clock, ids
-from sessions.rewind.adopting import adopted
 from sessions.rewind.background import Background, Stopped
 from sessions.rewind.basis import planned_work
 from sessions.rewind.engine import Engine, Outcome
@@ -21,6 +20,7 @@ from sessions.rewind.journal import Record
 from sessions.rewind.log import CaptureLog
 from sessions.rewind.offshoots import Forks
 from sessions.rewind.options import Options
+from sessions.rewind.placing import placed
 from sessions.rewind.plan import Going, Plan, Report, Scope
 from sessions.rewind.policy import refuse
 from sessions.rewind.relocating import Children, Move
@@ -73,9 +73,7 @@ class Rewinder:
         """
         plan = self._planner.again(to) if isinstance(to, Plan) else self._planner.plan(to, options)
         refuse(plan)
-        going = planned_work(plan)
-        with self._children.claimed((each for each in going.children if each not in going.authors), but_own=True):
-            return plan
+        return plan
 
     def work(self, plan: Plan) -> Background:
         """Return what of the background goes with a plan, as of now."""
@@ -104,17 +102,14 @@ class Rewinder:
             going = planned_work(plan)
             refuse(plan, left=going.tasks, stopped=bool(stopped.tasks))
             stack.enter_context(self._children.claimed(going.children))
-            draft, splice = self._draft(plan)
-            draft = replace(draft, stopped=tuple(task.label for task in stopped.tasks))
-            if leaving := self._children.there(going.leaving):
-                draft = replace(draft, children=(Move(leaving, draft.id, away=True),))
+            draft, splice = self._draft(plan, stopped, timeline)
             if plan.history == "fork":
                 session, fork = stack.enter_context(forks.off(basis_of(plan).target))
                 draft = replace(draft, fork=fork)
             outcome = engine.run(draft, splice)
         return replace(self._report(plan, outcome, session), cancelled=stopped.tasks)
 
-    def _draft(self, plan: Plan) -> tuple[Record, Splice | None]:
+    def _draft(self, plan: Plan, stopped: Stopped, timeline: Timeline) -> tuple[Record, Splice | None]:
         basis, name, at = basis_of(plan), ids.new_rewind_id(), clock.timestamp()
         target, tail = basis.target, basis.tail
         outline = self._transcript.outline(deep=False)
@@ -132,7 +127,8 @@ class Rewinder:
         entry |= {"history": plan.history} if plan.history != "rewrite" else {}
         entry |= {"mark": target.mark.seq} if target.mark is not None else {}
         changes = tuple(basis.files.changes)
-        staying = _edited_by_what_stays(self._log.read(), target)
+        staying = _edited_by_what_stays(timeline, target)
+        leaving = self._children.there(planned_work(plan).leaving)
         draft = Record(
             id=name,
             kind="rewind",
@@ -143,11 +139,11 @@ class Rewinder:
             changes=changes,
             cut=None,
             log=(
-                *adopted(
+                *placed(
                     target,
                     "code" if stays else scope,
                     outline.prompts,
-                    self._log.read(),
+                    timeline,
                     foreign=self._foreign,
                     deep=lambda: self._transcript.outline(deep=True),
                 ),
@@ -157,6 +153,8 @@ class Rewinder:
             prompt=plan.prompt,
             length=outline.size,
             captures=tuple(change.path for change in changes if scope == "code" or change.path in staying),
+            stopped=tuple(task.label for task in stopped.tasks),
+            children=(Move(leaving, name, away=True),) if leaving else (),
         )
         return draft, self._splice(plan, target, tail, outline) if tail is not None and not stays else None
 

@@ -101,6 +101,14 @@ class Timeline:
         """Return the live turns by the message id of their prompt; of several with one id the first."""
         return {turn.message_id: turn for turn in reversed(self.turns.values())}
 
+    def turns_of_run(self, run: str) -> frozenset[int]:
+        """Return the live turns with that label."""
+        return frozenset(number for number, turn in self.turns.items() if turn.run_id == run)
+
+    def turns_since(self, seq: int) -> frozenset[int]:
+        """Return the live turns whose records came behind another one."""
+        return frozenset(number for number, turn in self.turns.items() if turn.seq > seq)
+
     def touch_in(self, turn: int, path: str) -> Touch | None:
         """Return what a turn did to a path since its last mark."""
         touch = self.last_touch(turn, path)

@@ -18,5 +18,5 @@ def notices_that_stay(timeline: Timeline, span: Span) -> frozenset[str]:
 
 def notices_of_new_turns(step: Step, timeline: Timeline) -> frozenset[str]:
     """Return those of the tasks of turns that came since a rewind: with these turns they go."""
-    new = {number for number, turn in timeline.turns.items() if turn.seq > step.seq}
+    new = timeline.turns_since(step.seq)
     return frozenset(notice_id(task.id) for task in timeline.tasks.values() if task.turn in new)

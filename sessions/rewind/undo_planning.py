@@ -10,13 +10,23 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from sessions.errors import DataError, NothingToUndoError, RequestError, StaleError
-from sessions.rewind.background import Background, Goes, Looking, Stopped, background, of_new_turns, of_redo, staying
+from sessions.rewind.background import (
+    NOTHING_STOPPED,
+    Background,
+    Goes,
+    Looking,
+    Stopped,
+    background,
+    of_new_turns,
+    of_redo,
+    staying,
+)
 from sessions.rewind.basis import Basis, refuse_other_files, refuse_other_tasks
 from sessions.rewind.files_plan import FilesPlan
 from sessions.rewind.files_planning import FilesPlanner
 from sessions.rewind.journal import Journal, Record
 from sessions.rewind.log import CaptureLog
-from sessions.rewind.needs import Need, is_within, unmatched
+from sessions.rewind.needs import Need, is_within
 from sessions.rewind.plan import OnConflicts, Plan, RewindRecord
 from sessions.rewind.policy import incomplete, objection, policies
 from sessions.rewind.recorded import Step
@@ -134,9 +144,10 @@ class UndoPlanner:
         timeline = self._log.read()
         seq = timeline.next_seq  # first of all: what is recorded while this looks at files is not planned for
         came = self._returning.came_since(reversal, notices=notices_of_new_turns(reversal.step, timeline))
-        files = self._files(reversal, came)
-        going = self._background(reversal, came)
-        of = self._with_prompt(described(reversal.step, self._log.read()), reversal.record)
+        goes = _goes(reversal, came, timeline)
+        files = self._files(reversal, timeline, goes)
+        going = self._background(reversal, timeline, goes)
+        of = self._with_prompt(described(reversal.step, timeline), reversal.record)
         plan = Plan(
             session_id=self._session_id,
             to=reversal.step.to,
@@ -159,19 +170,20 @@ class UndoPlanner:
             exceptions=tuple((self._shown(path), each) for path, each in reversal.policies.by_path.items()),
             basis=UndoBasis(files, going, seq, reversal, came),
         )
-        return replace(plan, refused=self._objection(reversal, plan, files, came))
+        moved_on = came.inside or came.messages or timeline.turns_since(reversal.step.seq)
+        return replace(plan, refused=_objection(reversal, plan, files, moved_on=bool(moved_on)))
 
-    def again(self, given: Plan, *, stopped: Stopped | None = None) -> Plan:
+    def again(self, given: Plan, *, stopped: Stopped = NOTHING_STOPPED) -> Plan:
         """Plan the same once more, and compare.
 
         Args:
-            stopped: What of the plan's work was stopped since; messages may have come meanwhile.
+            stopped: What of the plan's work was stopped since; where anything was, messages may have come meanwhile.
 
         Raises:
             RequestError: It is no plan of an undo or redo of this session.
             StaleError: The plan no longer describes what is there.
         """
-        fresh, stopped = self.plan(self._again(given)), stopped or Stopped()
+        fresh = self.plan(self._again(given))
         basis, finds = basis_of(given), basis_of(fresh)
         refuse_other_files(basis, finds, self._log.read(), self._shown, stopped=stopped)
         if stopped.is_empty:
@@ -182,8 +194,8 @@ class UndoPlanner:
 
     def work(self, plan: Plan) -> Background:
         """Return what of the background goes with a plan, as of now."""
-        basis = basis_of(plan)
-        return self._background(basis.reversal, basis.came)
+        basis, timeline = basis_of(plan), self._log.read()
+        return self._background(basis.reversal, timeline, _goes(basis.reversal, basis.came, timeline))
 
     def _again(self, plan: Plan) -> Reversal:
         """Find what a plan was made for."""
@@ -199,16 +211,10 @@ class UndoPlanner:
             raise StaleError("another rewind, undo or redo came since")
         return found
 
-    def _background(self, reversal: Reversal, came: Came) -> Background:
-        timeline, leaves = self._log.read(), reversal.record.cut is not None
+    def _background(self, reversal: Reversal, timeline: Timeline, goes: Goes | None) -> Background:
+        leaves = reversal.record.cut is not None
         leaves = leaves and (reversal.kind == "undo" or reversal.step.history == "rewrite")
-        return background(timeline, self._goes(reversal, came, timeline), self._looking, leaves=leaves)
-
-    def _goes(self, reversal: Reversal, came: Came, timeline: Timeline) -> Goes | None:
-        if reversal.kind == "redo":
-            return of_redo(reversal.step, timeline)
-        removes = reversal.paths is None and reversal.on_conflict == "overwrite" and (came.messages or came.inside)
-        return of_new_turns(reversal.step, timeline) if removes else None
+        return background(timeline, goes, self._looking, leaves=leaves)
 
     def _record_of(self, step: Step) -> Record | None:
         try:
@@ -221,25 +227,21 @@ class UndoPlanner:
         returned = record.prompt if record is not None else ""
         return replace(rewind, prompt=returned or self._prompt_of(rewind.to) or "")
 
-    def _files(self, reversal: Reversal, came: Came) -> FilesPlan:
+    def _files(self, reversal: Reversal, timeline: Timeline, goes: Goes | None) -> FilesPlan:
         needs = [
             Need(change.path, change.before, Image(change.after.state), "rewind", change.in_place)
             for change in sorted(reversal.record.changes, key=lambda change: change.path)
             if change.path not in reversal.step.left and not same(change.before.state, change.after.state)
         ]
-        reversal.policies.refuse_unknown([need.path for need in needs], self._shown)
-        untouched: list[str] = []
-        if reversal.paths is not None:
-            chosen = {self._worktree.identify(path): None for path in reversal.paths}
-            untouched = unmatched([need.path for need in needs], list(chosen), self._shown)
-            needs = [need for need in needs if is_within(need.path, chosen.keys())]
-        timeline = self._log.read()
-        runs_on = staying(timeline, self._goes(reversal, came, timeline), self._looking) if needs else []
+        runs_on = staying(timeline, goes, self._looking) if needs else []
         written = {path for task in runs_on for path in task.edits}
         needs = [replace(need, unsteady=is_within(need.path, written)) for need in needs]
-        files = self._files_planner.plan(needs, reversal.policies)
-        files.leave_out((self._shown(path) for path in untouched), f"the {reversal.kind} does not concern it")
-        return files
+        return self._files_planner.plan(
+            needs,
+            reversal.policies,
+            only=[self._worktree.identify(path) for path in reversal.paths] if reversal.paths is not None else None,
+            otherwise=f"the {reversal.kind} does not concern it",
+        )
 
     def _removed(self, reversal: Reversal, came: Came) -> int:
         """Return how many messages leave the conversation."""
@@ -248,20 +250,24 @@ class UndoPlanner:
         again = reversal.record.removed_messages if reversal.kind == "redo" else 0
         return again + (came.messages + len(came.inside) if reversal.on_conflict != "keep" else 0)
 
-    def _objection(self, reversal: Reversal, plan: Plan, files: FilesPlan, came: Came) -> str | None:
-        what = "rewind" if reversal.kind == "undo" else "undo"
-        moved_on = came.inside or came.messages or self._turns_since(reversal.step.seq)
-        refuses = reversal.on_conflict == "refuse"
-        if refuses and reversal.paths is None and moved_on:
-            return (
-                f"messages came since the {what}; on conflict 'keep' leaves them there, behind the restored ones, and"
-                " 'overwrite' removes them, which can be taken back too"
-            )
-        changed = objection(files.refusing, files.unverified, since=f"the {what}")
-        return changed or (incomplete(plan) if refuses else None)
 
-    def _turns_since(self, seq: int) -> bool:
-        return any(turn.seq > seq for turn in self._log.read().turns.values())
+def _goes(reversal: Reversal, came: Came, timeline: Timeline) -> Goes | None:
+    if reversal.kind == "redo":
+        return of_redo(reversal.step, timeline)
+    removes = reversal.paths is None and reversal.on_conflict == "overwrite" and (came.messages or came.inside)
+    return of_new_turns(reversal.step, timeline) if removes else None
+
+
+def _objection(reversal: Reversal, plan: Plan, files: FilesPlan, *, moved_on: bool) -> str | None:
+    what = "rewind" if reversal.kind == "undo" else "undo"
+    refuses = reversal.on_conflict == "refuse"
+    if refuses and reversal.paths is None and moved_on:
+        return (
+            f"messages came since the {what}; on conflict 'keep' leaves them there, behind the restored ones, and"
+            " 'overwrite' removes them, which can be taken back too"
+        )
+    changed = objection(files.refusing, files.unverified, since=f"the {what}")
+    return changed or (incomplete(plan) if refuses else None)
 
 
 def _do_not_come_back(reversal: Reversal) -> Iterator[str]:

@@ -94,9 +94,7 @@ class Undoer:
             if reversal.paths is not None and not plan.changes_files:
                 raise NothingToUndoError(reversal.kind, "those files are as they were before the rewind")
             splice = self._returning.splice(reversal, basis.came) if reversal.paths is None else None
-            draft = self._draft(reversal, basis.files)
-            draft = replace(draft, stopped=tuple(task.label for task in stopped.tasks))
-            draft = replace(draft, children=self._moves(reversal, going, draft.id))
+            draft = self._draft(reversal, basis.files, going, stopped)
             self._children.refuse_taken(draft.children)
             goes_on, forked = session, reversal.paths is None and reversal.step.history == "fork"
             if forked and reversal.kind == "redo":
@@ -138,7 +136,7 @@ class Undoer:
             moves.append(Move(leaving, name, away=True))
         return tuple(moves)
 
-    def _draft(self, reversal: Reversal, files: FilesPlan) -> Record:
+    def _draft(self, reversal: Reversal, files: FilesPlan, going: Background, stopped: Stopped) -> Record:
         name, at = ids.new_rewind_id(), clock.timestamp()
         left = {change.path: change.after.state for change in reversal.record.changes}
         if reversal.paths is None:
@@ -167,4 +165,6 @@ class Undoer:
                 for change in files.changes
                 if reversal.paths is not None or not same(change.before.state, left.get(change.path, Absent()))
             ),
+            stopped=tuple(task.label for task in stopped.tasks),
+            children=self._moves(reversal, going, name),
         )

@@ -6,7 +6,7 @@ from collections.abc import Container
 from dataclasses import dataclass
 
 from sessions import files
-from sessions.transcript import codec, lines, scanning
+from sessions.transcript import codec, lines, reader, scanning
 from sessions.transcript.entry import Kind
 from sessions.transcript.selection import HidesSomethingError, Range, Selection
 from sessions.transcript.titles import MAX_CHARACTERS
@@ -50,7 +50,7 @@ def notices_behind(descriptor: int, end: int, size: int, notices: Container[str]
     for _, _, entry in scanning.every_line(descriptor, end, size):
         if entry.kind is Kind.MESSAGE and entry.id is not None and entry.id in notices:
             found.setdefault(entry.id, entry.raw)
-    return [raw for name, raw in found.items() if lines.find(descriptor, name.encode(), 0, end) is None]
+    return [raw for name, raw in found.items() if reader.place_of(descriptor, name, end=end) is None]
 
 
 def write(

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from sessions.ids import is_safe
 from sessions.transcript import codec
-from sessions.transcript.outline import Link
+from sessions.transcript.entry import Entry
+from sessions.transcript.outline import Header, Link
 
 
 def header_line(
@@ -34,3 +38,27 @@ def header_line(
     if link is not None:
         said |= {"rootSession": link.root, "parentSession": link.parent, "spawnedBy": link.spawned_by}
     return codec.dumps(said)
+
+
+def header_of(entry: Entry, offset: int) -> Header:
+    """Return what a header line says; the older spelling says less."""
+    data = entry.data or {}
+    said = (data.get(key) for key in ("workdir", "createdAt", "gitBranch", "forkedFrom"))
+    workdir, created, branch, parent = (value if isinstance(value, str) else None for value in said)
+    return Header(
+        raw=entry.raw,
+        offset=offset,
+        workdir=workdir,
+        created_at=created,
+        git_branch=branch,
+        forked_from=parent,
+        link=_link_of(data),
+    )
+
+
+def _link_of(data: Mapping[str, object]) -> Link | None:
+    match data:
+        case {"rootSession": str(root), "parentSession": str(parent), "spawnedBy": str(message)} if is_safe(root):
+            return Link(root, parent, message)
+        case _:
+            return None

@@ -12,9 +12,16 @@ BLOCK = 1 << 20
 
 
 @contextlib.contextmanager
-def opened(path: Path) -> Iterator[tuple[int, int]]:
-    """Open a file for reading; yield its descriptor and its size at that moment."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+def opened(source: Path | int) -> Iterator[tuple[int, int]]:
+    """Open a file for reading; yield its descriptor and its size at that moment.
+
+    Args:
+        source: The file, or a descriptor of it, which stays open.
+    """
+    if isinstance(source, int):
+        yield source, os.fstat(source).st_size
+        return
+    descriptor = os.open(source, os.O_RDONLY | os.O_CLOEXEC)
     try:
         yield descriptor, os.fstat(descriptor).st_size
     finally:

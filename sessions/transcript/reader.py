@@ -1,6 +1,7 @@
 """Reads transcripts: whole, in part, from the end. Never changes a byte, needs no lock, and no damage stops it.
 
-Every function opens the file itself and works on the file as it was opened; a rewrite meanwhile changes nothing for it.
+Every function opens the file itself, or is given it open, and works on the file as it was opened; a rewrite meanwhile
+changes nothing for it.
 """
 
 from __future__ import annotations
@@ -207,15 +208,20 @@ def has_snapshots(path: Path, start: int) -> bool:
         return lines.find(descriptor, b'"file_history"', start, size) is not None
 
 
-def place_of(path: Path, message_id: str, start: int = 0) -> int | None:
-    """Return where the first line of a message starts, from byte ``start`` on; None where there is none.
+def place_of(source: Path | int, message_id: str, start: int = 0, end: int | None = None) -> int | None:
+    """Return where the first line of a message starts, of those in ``[start, end)``; None where there is none.
 
-    Reads bytes and parses only lines that hold the id.
+    Reads bytes and parses only lines that hold the id: one that quotes it is not the message.
+
+    Args:
+        source: The transcript, or a descriptor of it, which stays open.
+        end: The start of a line; None: all lines count.
     """
     needle = message_id.encode(errors="surrogatepass")
-    with lines.opened(path) as (descriptor, size):
-        while (found := lines.find(descriptor, needle, start, size)) is not None:
-            line, raw = lines.line_around(descriptor, found, size)
+    with lines.opened(source) as (descriptor, size):
+        end = size if end is None else end
+        while (found := lines.find(descriptor, needle, start, end)) is not None:
+            line, raw = lines.line_around(descriptor, found, end)
             entry = codec.decode(raw)
             if entry.kind is Kind.MESSAGE and entry.id == message_id:
                 return line

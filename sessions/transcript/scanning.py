@@ -5,14 +5,14 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from sessions.ids import is_safe
 from sessions.transcript import blocks, codec, collapse, lines, turns
 from sessions.transcript.entry import Entry, Kind
-from sessions.transcript.outline import Finding, ForeignSnapshot, Header, Link, Outline, Prompt, Title
+from sessions.transcript.header import header_of
+from sessions.transcript.outline import Finding, ForeignSnapshot, Header, Outline, Prompt, Title
 
 PREVIEW_CHARACTERS = 1_000
 MAX_FINDINGS = 100
@@ -219,30 +219,6 @@ def last_title(descriptor: int, size: int, *, reach: int | None = None) -> Title
         if entry.kind is Kind.TITLE:
             return Title(entry.title or "", raw, end, min(end + len(raw) + 1, size))
     return None
-
-
-def header_of(entry: Entry, offset: int) -> Header:
-    """Return what a header line says; the older spelling says less."""
-    data = entry.data or {}
-    said = (data.get(key) for key in ("workdir", "createdAt", "gitBranch", "forkedFrom"))
-    workdir, created, branch, parent = (value if isinstance(value, str) else None for value in said)
-    return Header(
-        raw=entry.raw,
-        offset=offset,
-        workdir=workdir,
-        created_at=created,
-        git_branch=branch,
-        forked_from=parent,
-        link=_link_of(data),
-    )
-
-
-def _link_of(data: Mapping[str, object]) -> Link | None:
-    match data:
-        case {"rootSession": str(root), "parentSession": str(parent), "spawnedBy": str(message)} if is_safe(root):
-            return Link(root, parent, message)
-        case _:
-            return None
 
 
 def prompt_of(entry: Entry, offset: int, end: int) -> Prompt:

@@ -12,6 +12,7 @@ from pathlib import Path
 from sessions import clock
 from sessions.transcript import blocks, codec, collapse, lines, scanning, titles, turns
 from sessions.transcript.entry import Entry, Kind
+from sessions.transcript.header import header_of
 from sessions.transcript.outline import Header, Summary
 
 SHORT_CHARACTERS = 200
@@ -42,7 +43,7 @@ def head(path: Path) -> Header | None:
     """Return the header, read from the start of the file up to its first message; None for a headerless file."""
     for offset, _, entry in scanning.every_line(path, buffer=lines.FIRST_BLOCK):
         if entry.kind is Kind.HEADER:
-            return scanning.header_of(entry, offset)
+            return header_of(entry, offset)
         if entry.kind is Kind.MESSAGE:
             break
     return None
@@ -110,7 +111,7 @@ def _read_start(path: Path, seen: _Seen) -> _Head:
         elif entry.kind is Kind.ROLLBACK:
             seen.hidden = True
         elif entry.kind is Kind.HEADER:
-            start.header = start.header or scanning.header_of(entry, offset)
+            start.header = start.header or header_of(entry, offset)
         elif entry.kind is Kind.MESSAGE:
             _take(entry, start)
             if start.first_prompt is not None:

@@ -184,7 +184,6 @@ def test_tasks_come_before_the_files_and_stand_in_columns(of: Callable[..., list
         ("group, parentage and tag", ""),
         ("group and tag", "  looked for by group and tag only"),
         ("parentage", "  looked for by parentage only"),
-        ("it was waited for", "  it was waited for"),
     ],
 )
 def test_a_report_says_how_the_end_of_a_task_was_proven_where_not_everything_could_be_asked(

@@ -6,6 +6,7 @@ import pytest
 from agent import Agent, make, tree, verdicts
 
 from sessions import AmbiguousError, NotFoundError, RequestError, StaleError, assistant_message
+from sessions.rewind.background import Stopped
 
 
 @pytest.fixture
@@ -135,6 +136,19 @@ def test_a_plan_of_code_alone_is_stale_too_when_messages_came(worked):
         worked.session.rewind(plan)
     worked.session.rewind(2, scope="code")
     assert set(worked.files) == {"f"}
+
+
+@pytest.mark.parametrize("stopped", [Stopped(), Stopped(settled=("task-0",))])
+def test_messages_that_came_are_only_expected_where_something_was_stopped_or_settled(agent, stopped):
+    agent.turn("one", {"f": "1"})
+    plan = agent.session.plan_rewind(1)
+    agent.session.append(assistant_message("more"))
+    again = agent.session._going_back._rewinder._planner.again
+    if stopped.is_empty:
+        with pytest.raises(StaleError, match="transcript"):
+            again(plan, stopped=stopped)
+    else:
+        assert again(plan, stopped=stopped).removed_messages == plan.removed_messages + 1
 
 
 def test_a_plan_of_the_conversation_alone_does_not_mind_files(worked):

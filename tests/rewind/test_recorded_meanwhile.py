@@ -26,10 +26,10 @@ def late(agent, monkeypatch):
 
     plan = FilesPlanner.plan
 
-    def slow(self, *arguments):
+    def slow(self, *arguments, **options):
         planning.set()
         recorded.wait(60)
-        return plan(self, *arguments)
+        return plan(self, *arguments, **options)
 
     thread = threading.Thread(target=edit)
     thread.start()

@@ -1,18 +1,29 @@
 """Going back past background work: it is dead before anything is changed, and nothing of it comes later."""
 
+import contextlib
 import fcntl
 import functools
 import os
+import signal
 import threading
 import time
 
 import pytest
 from agent import verdicts
 from programs import until
-from workers import BLIND_WRITER, WRITER, alive, notices, stays
+from workers import BLIND_WRITER, WRITER, alive, in_child, notices, stays
 
 import sessions.stopping
-from sessions import ConflictError, NothingToUndoError, StaleError, UnstoppableError, assistant_message
+from sessions import (
+    ConflictError,
+    LockedError,
+    NothingToUndoError,
+    SessionStore,
+    StaleError,
+    UnstoppableError,
+    assistant_message,
+)
+from sessions.rewind.offshoots import Offshoots
 from sessions.subagents.cancelling import stop
 
 LOCK_AND_FREEZE = """
@@ -494,3 +505,76 @@ def test_an_undo_leaves_a_fork_in_which_background_work_was_begun(agent):
     assert fork.tasks.get(task).state == "running"
     fork.tasks.cancel(task)
     fork.close()
+
+
+def test_an_undo_stops_nothing_in_a_fork_in_which_work_is_begun_while_it_looks(agent, monkeypatch):
+    agent.turn("first", {"f": "1"})
+    agent.turn("second", {"f": "2"})
+    fork = agent.session.rewind(2, history="fork").session
+    begun = []
+
+    def beginning(offshoots, made, look=Offshoots.is_as_made):
+        found = look(offshoots, made)
+        if not begun:
+            begun.append(fork.tasks.spawn(["sleep", "1000"], label="worker"))
+        return found
+
+    monkeypatch.setattr(Offshoots, "is_as_made", beginning)
+    assert f"the fork {fork.id} stays: somebody went on in it" in agent.session.undo_rewind().notes
+    assert fork.tasks.get(begun[0]).state == "running"
+    fork.tasks.cancel(begun[0])
+    fork.close()
+
+
+def test_what_an_open_subagent_still_starts_while_its_session_is_deleted_is_stopped_too(agent):
+    for _ in range(5):
+        with agent.session.begin_turn("first"):
+            child = agent.session.subagent()
+        begun = [child.tasks.spawn(["sleep", "1000"], label="early")]
+
+        def goes_on(child=child, begun=begun):
+            with contextlib.suppress(ConflictError):
+                while True:
+                    begun.append(child.tasks.spawn(["sleep", "1000"], label="late"))
+
+        thread = threading.Thread(target=goes_on)
+        thread.start()
+        until(lambda begun=begun: len(begun) > 2, "its work")
+        agent.store.delete(agent.session.id)
+        thread.join()
+        assert [task.pid for task in begun if task.pid is not None and alive(task.pid)] == []
+        agent.session = agent.store.create(agent.project)
+
+
+@pytest.fixture
+def written_elsewhere(agent):
+    """A turn with a task, and with a subagent whose session another process has open."""
+    agent.turn("first", {"f": "1"})
+    agent.turn("second", {"f": "2"})
+    agent.session.rewind(2)
+    task = agent.spawn("third", "import time; time.sleep(1000)")
+    with agent.session.subagent() as child:
+        child.append(assistant_message("hello"))
+    pid = in_child(lambda: SessionStore(agent.root).open(child.id))
+    yield task, child
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+
+
+@pytest.mark.parametrize(
+    "goes",
+    [
+        lambda agent: agent.session.rewind(2),
+        lambda agent: agent.session.undo_rewind(on_conflict="overwrite"),
+        lambda agent: agent.store.delete(agent.session.id),
+    ],
+    ids=["rewind", "undo", "delete"],
+)
+def test_nothing_is_stopped_or_removed_where_another_process_writes_in_a_subagents_session(
+    agent, written_elsewhere, goes
+):
+    task, child = written_elsewhere
+    before = agent.names
+    with pytest.raises(LockedError, match=child.id):
+        goes(agent)
+    assert (agent.state(task), agent.names) == ("running", before)

@@ -200,3 +200,13 @@ def test_sigkill_at_any_call_of_a_pruning_leaves_what_the_next_one_finishes(limi
         SessionStore(agent.root).prune(undo=True)
         assert logs_kept(agent) == {tasks[1].id}
     assert number > 5
+
+
+def test_a_file_too_big_to_be_kept_is_recorded_once_though_several_tasks_may_change_it(limited):
+    agent = limited(max_file_bytes=10)
+    make(agent.project / "big", "x" * 100)
+    with agent.session.begin_turn("work"):
+        tasks = [agent.session.tasks.spawn(["sleep", "1000"], edits=["big"]) for _ in range(2)]
+    for task in tasks:
+        agent.session.tasks.cancel(task)
+    assert (agent.sidecar / "timeline.jsonl").read_bytes().count(b'"kind":"after"') == 1

@@ -100,6 +100,17 @@ def test_an_event_needs_to_know_which_message_lies_where():
         Selection(noting=False).take(codec.decode(script("R:u1")[0]), 0, 10)
 
 
+def test_a_notice_behind_the_end_comes_along_unless_it_stands_in_front_itself_and_is_not_only_quoted_there(write):
+    quoted, notices = script("u1=n1 a1 n2 u2 n1 n2 n1")[:3], script("u2 n1 n2 n1")
+    path = write([*quoted, *notices])
+    source = os.open(path, os.O_RDONLY)
+    try:
+        end = sum(len(line) + 1 for line in quoted)
+        assert fork.notices_behind(source, end, path.stat().st_size, {"n1", "n2"}) == script("n1")
+    finally:
+        os.close(source)
+
+
 def test_the_header_of_a_fork_names_its_parent_and_any_other_header_does_not():
     line = header_line("/w", created_at="2026-03-01T09:00:00.000Z", git_branch=None, forked_from="parent")
     assert codec.loads(line) == {

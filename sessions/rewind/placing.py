@@ -1,9 +1,10 @@
-"""Prompts and captures that only the transcript knows, recorded on the timeline before a rewind moves their lines."""
+"""Giving prompts and captures that only the transcript knows their place on the timeline, for good."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 from sessions.rewind.foreign import ForeignHistory
 from sessions.rewind.needs import Places
@@ -13,8 +14,10 @@ from sessions.rewind.targets import Target
 from sessions.rewind.timeline import Timeline
 from sessions.transcript.outline import Outline, Prompt
 
+_NOTHING: Mapping[str, Mapping[str, Touch]] = MappingProxyType({})
 
-def adopted(
+
+def placed(
     target: Target,
     scope: Scope,
     prompts: Sequence[Prompt],
@@ -23,20 +26,32 @@ def adopted(
     foreign: ForeignHistory,
     deep: Callable[[], Outline],
 ) -> tuple[dict[str, object], ...]:
-    """Return records that give every visible prompt without a turn of its own its place on the timeline, for good.
+    """Return records for a rewind to append: of the turns of ``turns_for``, and of what leaves with the conversation.
 
-    Else that place, in front of the next recorded prompt, would move when that prompt leaves, or when a rewind of the
-    code alone adds its writes. With the conversation the snapshots in another agent's messages leave too: they are
-    recorded for a later rewind of the code alone.
+    With it the snapshots in another agent's messages leave: they are recorded for a later rewind of the code alone.
 
     Args:
         deep: Returns the transcript's deep outline; called only where it is needed.
     """
-    recorded = timeline.first_turns()
-    if all(prompt.id in recorded for prompt in prompts):
+    if scope != "conversation" or _have_turns(prompts, timeline):
+        return turns_for(prompts, timeline)
+    return turns_for(prompts, timeline, _leaving(target, Places(prompts, timeline), deep(), foreign))
+
+
+def turns_for(
+    prompts: Sequence[Prompt], timeline: Timeline, touched: Mapping[str, Mapping[str, Touch]] = _NOTHING
+) -> tuple[dict[str, object], ...]:
+    """Return records that give every visible prompt without a turn of its own one, at its place on the timeline.
+
+    Else that place, in front of the next recorded prompt, would move when that prompt leaves, or when a rewind of the
+    code alone adds its writes.
+
+    Args:
+        touched: What is recorded with them: by prompt and path the first touch of another agent.
+    """
+    if _have_turns(prompts, timeline):
         return ()
-    places = Places(prompts, timeline)
-    touched = _leaving(target, places, deep(), foreign) if scope == "conversation" else {}
+    recorded, places = timeline.first_turns(), Places(prompts, timeline)
     records: list[dict[str, object]] = []
     number = timeline.next_turn
     for place, prompt in enumerate(prompts):
@@ -52,6 +67,11 @@ def adopted(
         )
         number += 1
     return tuple(records)
+
+
+def _have_turns(prompts: Sequence[Prompt], timeline: Timeline) -> bool:
+    recorded = timeline.first_turns()
+    return all(prompt.id in recorded for prompt in prompts)
 
 
 def _leaving(target: Target, places: Places, outline: Outline, foreign: ForeignHistory) -> dict[str, dict[str, Touch]]:
