@@ -20,7 +20,6 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 
 from sessions import clock
@@ -50,7 +49,7 @@ class Stopping:
         log: The timeline of the root.
         recorder: Records what tasks left.
         roster: Looks at them.
-        watcher: Tells of a task that was held back, when that is over; of one that was cancelled no more.
+        watcher: Told to watch what was cancelled no more; of what is held back it tells again, until it is not.
         grace_s: How long a task has to end by itself.
     """
 
@@ -62,9 +61,8 @@ class Stopping:
         self._roster = roster
         self._watcher = watcher
         self._grace_s = grace_s
-        self._held_back: Counter[str] = Counter()  # by how many: who is being cancelled, or just begun
+        self._held_back: dict[object, frozenset[str]] = {}  # by whom: tasks that are being cancelled, or just begun
         self._stopping_on: set[int] = set()
-        self._lock = threading.Lock()
 
     def going(self, tasks: Sequence[TaskRecord]) -> list[TaskRecord]:
         """Return what ``cancel`` would stop: what is still there of tasks, and of those their subagents started.
@@ -141,11 +139,11 @@ class Stopping:
         done = done if done is not None else []
         going = self.going(tasks)
         known = {task.id for task in with_nested(tasks, self._log.read())}
-        if going:
+        while going:
             self._stop(going, done)
-        late = [task for task in with_nested(tasks, self._log.read()) if task.id not in known and task.ended is None]
-        if late:
-            self._stop(late, done)
+            late = [task for task in with_nested(tasks, self._log.read()) if task.id not in known]
+            known.update(task.id for task in late)
+            going = [task for task in late if task.ended is None]
         return done
 
     def finish(self, tasks: Iterable[TaskRecord], done: list[StoppedTask]) -> None:
@@ -159,33 +157,29 @@ class Stopping:
         if task.tag:
             stop([quarry_of(task.id, None, task.tag)], grace_s=0)
 
-    def hold_back(self, tasks: Iterable[TaskRecord]) -> None:
-        """Settle none of the tasks until ``let_go``, so often as this was called: what becomes of them is not clear."""
-        with self._lock:
-            self._held_back.update(task.id for task in tasks)
+    def hold_back(self, by: object, tasks: Iterable[TaskRecord]) -> None:
+        """Settle none of the tasks until whoever asks lets them go: what becomes of them is not clear."""
+        self._held_back[by] = frozenset(task.id for task in tasks)
 
     def is_held_back(self, task: str) -> bool:
         """Tell whether a task is held back."""
-        return task in self._held_back
+        return self._holders(task) > 0
 
-    def let_go(self, task: TaskRecord) -> None:
-        """Settle a task that was held back, if it ended meanwhile."""
-        with self._lock:
-            self._held_back -= Counter([task.id])
-        self._watcher.tell(task.id)
+    def let_go(self, by: object) -> None:
+        """Let tasks that were held back be settled; what is let go already stays so."""
+        self._held_back.pop(by, None)
+
+    def _holders(self, task: str) -> int:
+        return sum(task in held for held in list(self._held_back.values()))
 
     def _stop(self, going: Sequence[TaskRecord], done: list[StoppedTask]) -> None:
         over = {task.id for task in going if self._is_over(task)}
-        self.hold_back(going)
+        by = object()
         try:
+            self.hold_back(by, going)
             self._stop_and_record(going, done, over=over)
         finally:
-            with self._lock:
-                self._held_back -= Counter(task.id for task in going)
-            recorded = {each.id for each in done} - over
-            for task in going:
-                if task.id not in recorded:  # nobody was told of its end meanwhile
-                    self._watcher.tell(task.id)
+            self.let_go(by)
 
     def _is_over(self, task: TaskRecord) -> bool:
         """Tell whether the program of a task ended by itself: what is still there it left behind."""
@@ -258,7 +252,7 @@ class Stopping:
         for task in tasks:
             if task.id in inside:
                 inside[task.id].uncancel()
-            elif task.how != "attach" and self._held_back[task.id] == 1:  # else somebody else still cancels it
+            elif task.how != "attach" and self._holders(task.id) == 1:  # else somebody else still cancels it
                 self._roster.folder(task.id).unmark_cancelled()
 
     def _conclude_stopped(self, tasks: Sequence[TaskRecord], *, over: Container[str]) -> None:
@@ -266,14 +260,13 @@ class Stopping:
         with self._log.locked() as timeline:
             self._recorder.end_work(tasks, working_in(tasks, timeline))
             cancelled = [task for task in tasks if task.id not in over]
-            for task in cancelled:
-                self._watcher.unwatch(task.id)
             at = clock.timestamp()
             ends = {task.id: Ended("cancelled", self._roster.code(task), at) for task in cancelled}
             new = [task for task in cancelled if timeline.tasks.get(task.id, task).ended is None]
             if new:
                 self._log.append([ended_record(task.id, ends[task.id]) for task in new])
-            for task in cancelled:
+            for task in cancelled:  # only now: till then, whatever comes, its end is told
+                self._watcher.unwatch(task.id)
                 self._roster.forget(task.id, ends[task.id])
 
 

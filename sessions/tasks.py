@@ -344,7 +344,7 @@ class Tasks:
         try:
             with self._holding(what):
                 record, turn = recorded()
-                self._work.stopping.hold_back([record])
+                self._work.stopping.hold_back(record.id, [record])
                 if paths:
                     captured = self._recorder.begin_edit(turn, paths, by=record.id)
                     record = replace(record, edits=tuple(captured.named))
@@ -353,11 +353,11 @@ class Tasks:
                 start(record)
                 self._work.watch(record)
             [task] = self._described([record])
-            self._work.stopping.let_go(record)
+            self._work.stopping.let_go(record.id)
         except BaseException as error:
             if record is not None:
                 self._take_back(record, error)
-                self._work.stopping.let_go(record)
+                self._work.stopping.let_go(record.id)
             raise
         return task
 

@@ -174,14 +174,19 @@ class Work:
         """Stop watching; the tasks go on."""
         self._watcher.close()
 
-    def _changed(self, task_id: str) -> None:
+    def _changed(self, task_id: str) -> bool:
         """Settle a task that ended; called on the watcher's thread. What it left is recorded before its owner is heard.
 
         Else another edit could come in between, and be taken for what it left.
+
+        Returns:
+            Whether that could not be done yet: the task is held back.
         """
+        if self.stopping.is_held_back(task_id):
+            return True
         task = self.timeline().tasks.get(task_id)
-        if task is None or self.stopping.is_held_back(task_id):
-            return
+        if task is None:
+            return False
         if self._roster.awaits_owner(task):
             self._record_leavings(task)
         elif task.ended is None:
@@ -190,6 +195,7 @@ class Work:
                 self.take_over(child)
         elif self._roster.is_all_gone(task):
             self._record_leavings(task)
+        return False
 
     def _record_leavings(self, task: TaskRecord) -> None:
         with contextlib.suppress(SessionsError, OSError):

@@ -16,6 +16,7 @@ from sessions.subagents.launching import reap
 from sessions.subagents.processes import open_process
 
 _ASK_MS = 200  # where the system does not tell by itself
+_AGAIN_MS = 20  # how soon what could not be told is told again
 _REAPED_MS = 2  # how soon to ask whether who ended was reaped; at first: it comes at once
 
 
@@ -29,15 +30,16 @@ _TOLD = _Told()
 class Watcher:
     """Watches tasks from a thread of its own, which starts with the first of them and keeps no interpreter alive.
 
+    Where Ctrl-C kept the thread from starting, whoever asks next starts another one, which takes over what was asked.
     The copy of a forked child watches nothing, and may be used like a new one.
 
     Args:
         on_change: Called with a task's id, on that thread: when its program has ended (where there is a supervisor,
             ``exit.json`` is there by then), and again when its supervisor has, so that nobody is left, or when it is
-            known how it ended. What it raises is dropped.
+            known how it ended. What it raises is dropped. Returns whether it is to be called again soon.
     """
 
-    def __init__(self, on_change: Callable[[str], None]) -> None:
+    def __init__(self, on_change: Callable[[str], bool]) -> None:
         self._on_change = on_change
         self._begin()
         _watchers.add(self)
@@ -63,8 +65,12 @@ class Watcher:
         with self._lock:
             self._closed = True
             thread = self._thread
-            self._wake()
-        if thread is not None and thread is not threading.current_thread():
+            runs = thread is not None and thread.is_alive()
+            if runs:
+                self._wake()
+            else:
+                self._close_descriptors()
+        if runs and thread is not None and thread is not threading.current_thread():
             thread.join()
 
     def _begin(self) -> None:
@@ -74,19 +80,24 @@ class Watcher:
         self._pipe = (-1, -1)
         self._asked: list[tuple[str, _Watch | _Told | None]] = []
         self._watches: dict[str, _Watch] = {}  # the thread's own
+        self._again: set[str] = set()  # likewise
 
     def _ask(self, task: str, asked: _Watch | _Told | None) -> None:
         with self._lock:
             if self._closed or (asked is None and self._thread is None):
                 return
-            if self._thread is None:
-                self._pipe = os.pipe()
-                for end in self._pipe:
-                    os.set_blocking(end, False)
-                self._thread = threading.Thread(target=self._run, name="sessions-watcher", daemon=True)
-                self._thread.start()
             self._asked.append((task, asked))
+            if self._thread is None or not self._thread.is_alive():
+                self._start()
             self._wake()
+
+    def _start(self) -> None:
+        if self._pipe[0] < 0:
+            self._pipe = os.pipe()
+        for end in self._pipe:
+            os.set_blocking(end, False)
+        self._thread = threading.Thread(target=self._run, name="sessions-watcher", daemon=True)
+        self._thread.start()
 
     def _wake(self) -> None:
         if self._pipe[1] >= 0:
@@ -94,9 +105,14 @@ class Watcher:
                 os.write(self._pipe[1], b"!")
 
     def _run(self) -> None:
+        with self._lock:
+            if threading.current_thread() is not self._thread:  # it was thought not to have started
+                return
         try:
             ready: Collection[int] = ()
             while self._take_requests():
+                for task in list(self._again):
+                    self._tell(task)
                 for watch in list(self._watches.values()):
                     if watch.has_ended(ready):
                         self._pass(watch)
@@ -112,9 +128,9 @@ class Watcher:
             requests, self._asked = self._asked, []
         for task, asked in requests:
             if isinstance(asked, _Told):
-                with contextlib.suppress(Exception):
-                    self._on_change(task)
+                self._tell(task)
                 continue
+            self._again.discard(task)
             if task in self._watches:
                 self._watches.pop(task).close()
             if asked is not None:
@@ -125,14 +141,20 @@ class Watcher:
         if not watch.go_on():
             del self._watches[watch.task]
             reap()
+        self._tell(watch.task)
+
+    def _tell(self, task: str) -> None:
+        self._again.discard(task)
         with contextlib.suppress(Exception):
-            self._on_change(watch.task)
+            if self._on_change(task):
+                self._again.add(task)
 
     def _wait(self) -> set[int]:
         """Wait until somebody ended, may have, or something was asked; return the descriptors that say so."""
         poller = poll()
         poller.register(self._pipe[0], POLLIN)
         patience = [watch.wait_in(poller) for watch in self._watches.values()]
+        patience += [_AGAIN_MS] if self._again else []
         ready = {
             descriptor for descriptor, _ in poller.poll(min((ms for ms in patience if ms is not None), default=None))
         }

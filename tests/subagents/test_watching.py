@@ -208,3 +208,47 @@ def test_a_forked_child_may_use_its_copy(lab):
     os.kill(task.main.pid, signal.SIGKILL)
     told.times("parent", 2)
     watcher.close()
+
+
+@pytest.mark.parametrize("started", [False, True])
+def test_ctrl_c_while_its_thread_starts_leaves_a_watcher_that_tells(told, watcher, monkeypatch, started):
+    start = threading.Thread.start
+
+    def interrupted(thread):
+        monkeypatch.setattr(threading.Thread, "start", start)
+        if started:
+            start(thread)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        watcher.tell("interrupted")
+    watcher.tell("later")
+    told.times("later", 1)
+    assert told.tasks == ["interrupted", "later"]
+
+
+def test_a_watcher_whose_thread_never_started_can_be_closed(monkeypatch):
+    def interrupted(thread):
+        raise KeyboardInterrupt
+
+    watcher = Watcher(Told())
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        watcher.tell("interrupted")
+    watcher.close()
+
+
+def test_what_could_not_be_told_is_told_again(told):
+    left = [True, True, False]
+
+    def tell(task):
+        told(task)
+        return bool(left) and left.pop(0)
+
+    watcher = Watcher(tell)
+    watcher.tell("a")
+    told.times("a", 3)
+    watcher.tell("b")
+    watcher.close()
+    assert told.tasks[:3] == ["a"] * 3

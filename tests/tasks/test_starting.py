@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -10,9 +11,11 @@ from pathlib import Path
 import pytest
 from agent import make
 from interrupting import interruptions
+from programs import until
 from workers import alive
 
-from sessions import ConflictError, NotFoundError, RequestError, tasks
+from sessions import ConflictError, NotFoundError, RequestError, stopping, tasks
+from sessions.rewind.log import CaptureLog
 
 
 def running(*argv: str) -> list[int]:
@@ -87,3 +90,15 @@ def test_a_label_that_is_none_is_told_how_long_it_may_be(agent):
     agent.turn("prompt", {})
     with pytest.raises(RequestError, match="at most 200 characters"):
         agent.python("", label="x" * 201)
+
+
+def test_ctrl_c_anywhere_in_a_cancel_leaves_a_task_that_runs_on_or_is_settled(agent):
+    agent.turn("prompt", {})
+    begun = [agent.session.tasks.spawn(["sleep", "1000"])]
+    for _ in interruptions(lambda: agent.session.tasks.cancel(begun[-1]), [stopping]):
+        task = begun[-1]
+        if alive(task.pid):
+            os.kill(task.pid, signal.SIGKILL)
+        until(lambda task=task: CaptureLog(agent.sidecar).read().tasks[task.id].ended, "its end")
+        begun.append(agent.session.tasks.spawn(["sleep", "1000"]))
+    assert agent.state(begun[-1]) == "cancelled"
