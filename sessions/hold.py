@@ -6,6 +6,9 @@
  ownership   the kernel's lock of the sidecar, from opening (a new session: from its first line on disk) to closing
  moving      the session goes back: on one thread, with the guard free in between, and nobody may begin anything
 ===========  ==========================================================================================================
+
+Where Ctrl-C comes on the way into one of these, or out of it, it is given back with the exception at the latest: a host
+that keeps the exception keeps the session locked.
 """
 
 from __future__ import annotations
