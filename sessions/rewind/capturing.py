@@ -6,15 +6,17 @@ Nothing is appended to the log here: whoever does it decides the moment and what
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
+from functools import cached_property
 
 from sessions.rewind.keeping import Keeper
 from sessions.rewind.needs import is_within
-from sessions.rewind.recorded import TurnRecord
+from sessions.rewind.recorded import Touch, TurnRecord
 from sessions.rewind.states import Absent, Directory, FileState, Image, Link, OverLimit, Unreadable
 from sessions.rewind.timeline import Timeline
 from sessions.rewind.worktree import Worktree
+from sessions.subagents.record import TaskRecord
 
 Record = dict[str, object]
 
@@ -109,15 +111,18 @@ class Capturing:
                 pass
 
     def find_new(self) -> None:
-        """Record what appeared below named paths that are directories now: it was not there when the edit began."""
+        """Record what appeared below named paths that are directories now, unless it is as somebody else left it."""
         edit = self._edit
         for named in edit.named:
             for path in self._worktree.descend(named):
                 if path in edit.paths or self._worktree.why_not(path) is not None or is_newer(path, edit.as_of_ns):
                     continue
-                edit.paths[path] = None
                 if self._timeline.touch_in(edit.turn.turn, path) is None:
-                    self.records.append(self._before(path, Image(Absent())))
+                    before = self._before_new(path)
+                    if before is None:
+                        continue
+                    self.records.append(self._before(path, before))
+                edit.paths[path] = None
 
     def go_on(self) -> None:
         """Begin anew, behind it, what a mark ended: the edit goes on there. What a rewind took away is left out."""
@@ -174,8 +179,15 @@ class Capturing:
             edit.paths[path] = None
             self.records.append(self._again(path))
             return self._worktree.examine(path, limit_bytes=0)[0]
-        if touch is None and (task := _making(self._timeline, turn, path)) is not None and task != edit.by:
-            self.records += [self._before(path, Image(Absent()), by=task), self._again(path)]
+        makers = self._makers(path)
+        with_us = makers.pop(turn.turn, None) if touch is None else None
+        if makers and os.path.lexists(path):  # else none of them has made it so far
+            self.records += [
+                self._before(path, Image(Absent()), by=task) | {"turn": number} for number, task in makers.items()
+            ]
+            edit.overlaps.add(path)
+        if with_us is not None:
+            self.records += [self._before(path, Image(Absent()), by=with_us), self._again(path)]
             edit.paths[path] = None
             edit.overlaps.add(path)
             return self._worktree.examine(path, limit_bytes=0)[0]
@@ -185,6 +197,49 @@ class Capturing:
         edit.paths[path] = None
         self.records.append(self._before(path, image))
         return image.state
+
+    def _makers(self, path: str) -> dict[int, str]:
+        """Return by turn the first task that may have made a path.
+
+        It lies in a directory captured around the task, and was not there; and nobody but tasks is on record as having
+        touched it since.
+        """
+        found: dict[int, str] = {}
+        for task in self._timeline.tasks.values():
+            if task.ended is not None or task.id == self._edit.by or task.turn not in self._timeline.turns:
+                continue
+            if is_within(path, {*task.edits}) and self._is_new_to(task, path):
+                found.setdefault(task.turn, task.id)
+        return found
+
+    def _before_new(self, path: str) -> Image | None:
+        """Return what a path was that is new below a named one; None where others made it and it is as they left it."""
+        task = self._timeline.tasks.get(self._edit.author_of(path))
+        made = self._sure_touch_since(task, path) if task is not None else None
+        if made is None:
+            return Image(Absent())
+        if made.after is None:  # it is being made
+            return made.before
+        return None if self._keeper.is_as_left(made) else made.after
+
+    def _is_new_to(self, task: TaskRecord, path: str) -> bool:
+        if path in task.edits or any(task.id in touch.authors for touch in self._by_path.get(path, ())):
+            return False
+        return self._sure_touch_since(task, path) is None
+
+    def _sure_touch_since(self, task: TaskRecord, path: str) -> Touch | None:
+        """Return the last touch of a path since a task began, but for those of tasks alone."""
+        since = [touch for touch in self._by_path.get(path, ()) if touch.order[0] > task.seq]
+        sure = [touch for touch in since if not touch.is_of_tasks]
+        return sure[-1] if sure else None
+
+    @cached_property
+    def _by_path(self) -> Mapping[str, list[Touch]]:
+        """The touches so far, by path: they are looked through once, not for every path."""
+        found: dict[str, list[Touch]] = {}
+        for touch in self._timeline.touches:
+            found.setdefault(touch.path, []).append(touch)
+        return found
 
     def _before(self, path: str, image: Image, *, by: str | None = None) -> Record:
         by = by or self._edit.author_of(path)
@@ -199,14 +254,6 @@ class Capturing:
     def _refuse(self, kind: str, path: str) -> None:
         self._edit.gaps.append((kind, path))
         self.records.append({"kind": "gap", "turn": self._edit.turn.turn, "gap": kind, "paths": [path]})
-
-
-def _making(timeline: Timeline, turn: TurnRecord, path: str) -> str | None:
-    """Return the task that may have made a path: it lies in a directory captured around it, and was not there."""
-    for task in timeline.tasks.values():
-        if task.turn == turn.turn and task.ended is None and path not in task.edits and is_within(path, {*task.edits}):
-            return task.id
-    return None
 
 
 def _gap_of(state: FileState) -> str | None:

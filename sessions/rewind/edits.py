@@ -208,22 +208,25 @@ class Recorder:
                 appeared += capturing.records
             if appeared:
                 self._log.append(appeared, sync=False)
-            going_on = [touch for touch in timeline.touches_since_mark(turn.turn) if touch.after is None]
-            ends = [self._capturing(timeline, self._edit_of(turn, touch.path)).after(touch.path) for touch in going_on]
+            going_on = _going_on(timeline, turn)
+            ends = [self._capturing(timeline, self._edit_of(turn, path)).after(path) for path in going_on]
             if ends:
                 self._log.append(ends, sync=False)
             self._keeper.sync_afters(timeline, timeline.touches_since_mark(turn.turn))
-            changed = [record for path in self._changed_by_others(timeline, turn) for record in self._as_is(turn, path)]
+            others = [path for path in self._changed_by_others(timeline, turn) if path not in going_on]
+            changed = [record for path in others for record in self._as_is(turn, path)]
             if any(record["payload"] for record in changed):
                 self._keeper.sync_names(turn)
             mark: Record = {"kind": "mark", "turn": turn.turn, "name": name, "at": clock.timestamp()}
             mark |= {"offset": place.offset, "seam": place.seam, "last_message": place.message}
-            begins = [_goes_on(touch, end) for touch, end in zip(going_on, ends, strict=True)]
+            begins = [_goes_on(end, by) for end, by in zip(ends, going_on.values(), strict=True)]
             self._log.append([mark, *begins, *changed])
             return timeline.marks[-1]
 
     def _changed_by_others(self, timeline: Timeline, turn: TurnRecord) -> list[str]:
-        last = {touch.path: touch for touch in timeline.touches_since_mark(turn.turn)}
+        """Return what is not as the turn left it, of what its agent edited: the rest stays as it is anyway."""
+        own = {touch.path for touch in timeline.touches_of(turn.turn) if self._author in touch.authors}
+        last = {touch.path: touch for touch in timeline.touches_since_mark(turn.turn) if touch.path in own}
         return [path for path, touch in last.items() if touch.after is not None and not self._keeper.is_as_left(touch)]
 
     def _as_is(self, turn: TurnRecord, path: str) -> list[Record]:
@@ -318,6 +321,22 @@ def _newest(timeline: Timeline) -> dict[str, int]:
     return newest
 
 
-def _goes_on(touch: Touch, end: Record) -> Record:
+def _going_on(timeline: Timeline, turn: TurnRecord) -> dict[str, list[str]]:
+    """Return by path who goes on with what a turn touched since its last mark.
+
+    That is who has it open, and the tasks that had a part in it and are not settled: these may write at any moment.
+    """
+    running = {task.id for task in timeline.tasks.values() if task.ended is None}
+    tasks: dict[str, dict[str, None]] = {}
+    opened: dict[str, list[str]] = {}
+    for touch in timeline.touches_since_mark(turn.turn):
+        tasks.setdefault(touch.path, {}).update((by, None) for by in touch.authors if by in running)
+        opened[touch.path] = [touch.by] if touch.after is None else []
+    found = {path: [*(by for by in tasks[path] if by not in opens), *opens] for path, opens in opened.items()}
+    return {path: authors for path, authors in found.items() if authors}
+
+
+def _goes_on(end: Record, by: Sequence[str]) -> Record:
     """Return the record that begins a touch behind a mark, with what the one in front of it left."""
-    return {"kind": "before", "by": touch.by} | {key: end[key] for key in ("turn", "edit", "path", "state", "payload")}
+    kept = {key: end[key] for key in ("turn", "edit", "path", "state", "payload")}
+    return {"kind": "before", "by": by[-1], "authors": [*by]} | kept

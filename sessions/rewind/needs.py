@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from sessions.errors import NotFoundError
 from sessions.rewind.recorded import REWINDS, MarkRecord, Order, Span, Touch
-from sessions.rewind.states import Content, Image, same
+from sessions.rewind.states import Absent, Content, Image, same
 from sessions.rewind.timeline import Timeline
 from sessions.transcript.outline import ForeignSnapshot, Prompt
 
@@ -140,8 +140,9 @@ def needs_at_mark(touches: Iterable[Touch], mark: MarkRecord, span: Span, called
             there.setdefault(touch.path, touch.before)
         if touch.after is not None and same(touch.before.state, touch.after.state):
             continue
-        if touch.turn == mark.turn and touch.order < mark.order and not span.is_of_workers(touch):
-            left[touch.path] = touch
+        if touch.turn == mark.turn and touch.order < mark.order:
+            if touch.path in left or not span.is_of_workers(touch):
+                left[touch.path] = touch
         elif touch.order >= mark.order and (workers := [by for by in touch.authors if by in span.workers]):
             since[touch.path] = f"edited since by {called(replace(touch, by=workers[-1]))}"
     needs = {
@@ -212,7 +213,7 @@ class _Needs:
             if ours and (self._looks_count or not looked_only) and touch.path not in targets:
                 targets[touch.path] = touch.before
                 other = outlasting.get(touch.path)
-                if other is not None and (other.closed > touch.order[0] or (other.after is None and other.is_of_work)):
+                if other is not None and (_outlasts(other, touch) or _made_it_too(other, touch)):
                     contested[touch.path] = f"edited since by {self._called(other)}"
             between.note(touch)
             if looked_only:
@@ -236,6 +237,21 @@ class _Needs:
             )
             for path in sorted(needs)
         ]
+
+
+def _outlasts(other: Touch, touch: Touch) -> bool:
+    """Tell whether an edit that began before another one ended after that began."""
+    return other.closed > touch.order[0] or (other.after is None and other.is_of_work)
+
+
+def _made_it_too(other: Touch, touch: Touch) -> bool:
+    """Tell whether a file that one task is said to have made was there already when another one had ended.
+
+    What a task made is on record only when it ends: both ran at the same time, and one of them made it.
+    """
+    if not (other.is_of_tasks and touch.is_of_tasks and isinstance(touch.before.state, Absent)):
+        return False
+    return other.after is not None and not isinstance(other.after.state, Absent)
 
 
 class _Between:

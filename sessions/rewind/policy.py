@@ -146,7 +146,7 @@ def refuse_changed_files(
 
     Args:
         stopping: The files that background work edits which the plan stops. Of these nothing is said, nor of those that
-            work which goes on may write at any moment.
+            work which goes on may write at any moment, nor of the directories they lie in.
 
     Raises:
         StaleError: The same plan made now says something else of a file.
@@ -155,7 +155,8 @@ def refuse_changed_files(
     after = {(file.path, file.action, file.reason) for file in fresh.verdicts}
     found = {(change.path, change.before.state) for change in given.changes}
     finds = {(change.path, change.before.state) for change in fresh.changes}
-    quiet = {change.path for change in (*given.changes, *fresh.changes) if change.unsteady}.union(stopping)
+    written = {change.path for change in (*given.changes, *fresh.changes) if change.unsteady}.union(stopping)
+    quiet = {above for path in written for above in above_and_itself(path)}  # a directory goes if nothing is in it
     verdicts = {path for path, _, _ in before ^ after} - {shown(path) for path in quiet}
     changed = sorted(verdicts or {shown(path) for path, _ in found ^ finds if path not in quiet})
     if changed:

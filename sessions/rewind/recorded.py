@@ -52,6 +52,11 @@ class Touch:
         return self.by.startswith((CHILD_PREFIX, TASK_PREFIX))
 
     @property
+    def is_of_tasks(self) -> bool:
+        """Whether nobody but tasks edited it: what they may have made, maybe others did that run at the same time."""
+        return bool(self.authors) and all(by.startswith(TASK_PREFIX) for by in self.authors)
+
+    @property
     def is_of_a_rewind(self) -> bool:
         """Whether a rewind, an undo or a redo wrote it, not an agent."""
         return self.turn is None and self.by.split(" ")[0] in REWINDS

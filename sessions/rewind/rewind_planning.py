@@ -253,9 +253,12 @@ class RewindPlanner:
     def _with_what_appeared(self, needs: list[Need], going: Background, timeline: Timeline) -> list[Need]:
         """Add what appeared where work that goes may change files: it is on record once that has ended."""
         known = {need.path for need in needs}
+        made_by_others = {touch.path: touch.order[0] for touch in timeline.touches if not touch.is_of_tasks}
 
         def is_known(task: TaskRecord, path: str) -> bool:
-            return path in known or timeline.touch_in(task.turn, path) is not None
+            if path in known or timeline.touch_in(task.turn, path) is not None:
+                return True
+            return made_by_others.get(path, -1) > task.seq
 
         found = appeared(self._worktree, going.tasks, is_known)
         new = [Need(path, Image(Absent()), None, task.id, stopping=True) for task, path in found]

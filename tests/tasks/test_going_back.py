@@ -230,6 +230,25 @@ def test_a_plan_names_what_a_task_that_will_be_stopped_made_so_far_and_more_of_i
     assert (agent.project / "build/late").read_text() == "m"
 
 
+def test_a_directory_a_task_that_is_stopped_has_something_in_makes_no_plan_stale(agent):
+    agent.turn("first", {"d/s/file": "old"})
+    code = """
+import os, signal, time
+def clean(*_):
+    os.remove("d/s/file.tmp")
+    raise SystemExit
+signal.signal(signal.SIGTERM, clean)
+open("d/s/file.tmp", "w").close()
+time.sleep(1000)
+"""
+    agent.spawn("second", code, edits=["d/s/file"])
+    until((agent.project / "d" / "s" / "file.tmp").exists, "the task")
+    plan = agent.session.plan_rewind(1)
+    assert verdicts(plan)["d/s"] == ("skip", None)
+    report = agent.session.rewind(plan)
+    assert (verdicts(report)["d/s"], agent.files) == (("delete", None), {})
+
+
 def test_a_conflict_on_record_is_one_also_where_a_task_that_will_be_stopped_still_edits_it(agent):
     agent.turn("first", {"f": "old"})
     with agent.session.begin_turn("second"):

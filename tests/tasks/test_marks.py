@@ -7,6 +7,8 @@ from agent import contents, verdicts
 from programs import until
 from workers import notices, stays
 
+from sessions.rewind.log import CaptureLog
+
 WRITES_ON = """
 import os, time
 def write(text):
@@ -31,6 +33,19 @@ with sessions.subagent_from_env() as me, me.begin_turn("work") as turn:
     with turn.edit("more"):
         with open("more", "w") as file: file.write("m")
 """
+
+WRITES_ALL_THE_TIME = """
+import os, time
+with open("out", "ab", 0) as file:
+    file.write(b"x" * 2_000_000)
+    while not os.path.exists("../end"):
+        file.write(b"x")
+        time.sleep(0.003)
+"""
+CHILD_THAT_WRITES_ALL_THE_TIME = """
+import sessions
+with sessions.subagent_from_env() as me, me.begin_turn("work") as turn, turn.edit("out"):
+""" + "".join(f"    {line}\n" for line in WRITES_ALL_THE_TIME.splitlines())
 
 
 @pytest.fixture
@@ -182,3 +197,64 @@ def test_the_gap_of_a_task_that_a_subagent_started_behind_a_mark_stays_with_it(a
     agent.session.rewind("1:here")
     assert [gap.kind for gap in agent.session.plan_rewind(1).gaps] == ["task"]
     child.close()
+
+
+@pytest.mark.parametrize(
+    ("code", "options"), [(WRITES_ALL_THE_TIME, {"edits": ["out"]}), (CHILD_THAT_WRITES_ALL_THE_TIME, {})]
+)
+def test_what_is_written_while_a_mark_is_made_is_the_writers_and_stays(agent, code, options):
+    with agent.session.begin_turn("first") as turn:
+        task = agent.python(code, **options)
+        until(lambda: (agent.project / "out").exists() and (agent.project / "out").stat().st_size > 2_000_000, "it")
+        for _ in range(10):
+            turn.mark("here")
+    go(agent, "end")
+    until(lambda: notices(agent.session) == [(task.id, "completed")], "the notice")
+    assert verdicts(agent.session.plan_rewind("1:here#10")) == {}
+    assert "agent" not in {author for touch in CaptureLog(agent.sidecar).read().touches for author in touch.authors}
+    agent.session.rewind(1)
+    assert contents(agent.project) == {}
+
+
+def test_what_leftovers_of_an_ended_task_write_on_both_sides_of_a_mark_stays(agent):
+    loop = "(while [ ! -e ../go ]; do sleep 0.005; done; while :; do echo x >> out; sleep 0.005; done) & exit 0"
+    with agent.session.begin_turn("first") as turn:
+        task = agent.session.tasks.spawn(["sh", "-c", loop], edits=["out"])
+        until(lambda: notices(agent.session), "the end")
+        go(agent)
+        until((agent.project / "out").exists, "what is left writes")
+        turn.mark("here")
+    size = (agent.project / "out").stat().st_size
+    until(lambda: (agent.project / "out").stat().st_size > size, "what is left writes more")
+    agent.session.tasks.cancel(task.id)
+    assert verdicts(agent.session.plan_rewind("1:here")) == {}
+
+
+def test_what_a_task_writes_on_both_sides_of_a_mark_in_a_file_the_agent_edited_too_is_a_conflict_behind_it(agent):
+    steps = "for step in 1 2; do while [ ! -e ../$step ]; do sleep 0.005; done; printf $step >> out; done; sleep 1000"
+    with agent.session.begin_turn("first") as turn:
+        task = agent.session.tasks.spawn(["sh", "-c", steps], label="worker", edits=["out"])
+        edited(agent, turn, "by the agent ")
+        for step in ("1", "2"):
+            go(agent, step)
+            until(lambda step=step: (agent.project / "out").read_text().endswith(step), "the task")
+            if step == "1":
+                turn.mark("here")
+    agent.session.tasks.cancel(task.id)
+    plan = agent.session.plan_rewind("1:here")
+    assert [(each.path, each.found) for each in plan.conflicts] == [("out", f"edited since by {task.id} (worker)")]
+    agent.session.rewind(plan)
+    assert contents(agent.project) == {"out": b"by the agent 1"}
+
+
+def test_what_a_task_made_between_two_marks_of_a_file_of_the_agents_stays_so_at_the_second(agent):
+    with agent.session.begin_turn("first") as turn:
+        edited(agent, turn, "by the agent")
+        turn.mark("here")
+        task = agent.session.tasks.spawn(["sh", "-c", "printf 'by the task' > out"], edits=["out"])
+        until(lambda: agent.state(task) == "completed", "the end")
+        turn.mark("there")
+    assert set(verdicts(agent.session.plan_rewind("1:there")).values()) == {("unchanged", None)}
+    (agent.project / "out").write_text("by somebody")
+    agent.session.rewind("1:there")
+    assert contents(agent.project) == {"out": b"by the task"}
