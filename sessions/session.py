@@ -498,7 +498,9 @@ class Session:
         return self._reverse("undo", rewind_id, paths, on_conflict)
 
     def redo_rewind(self, plan: Plan | None = None, *, on_conflict: OnConflicts = "refuse") -> Report:
-        """Repeat the rewind taken back last, until a new turn, task, subagent or rewind.
+        """Repeat the rewind taken back last. What was begun since in turns that stay is left alone, and runs on.
+
+        A new turn or rewind ends the redo, and so does a task, a subagent or an edit begun since in what it takes back.
 
         Args:
             plan: Made by ``plan_undo(redo=True)``.

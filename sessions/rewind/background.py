@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from sessions.rewind.needs import is_within
 from sessions.rewind.options import Options
 from sessions.rewind.plan import StoppedTask
-from sessions.rewind.recorded import Order, Span, Step, Worker
+from sessions.rewind.recorded import Step, Worker
 from sessions.rewind.targets import Target
 from sessions.rewind.timeline import Timeline
 from sessions.subagents.family import below, working_in
@@ -129,7 +129,17 @@ def of_target(target: Target, options: Options, timeline: Timeline) -> Goes | No
 
     Only a fork of the conversation alone leaves it: it leaves this session as it is.
     """
-    return _of(options, target.span(timeline), target.order, timeline)
+    if options.history == "fork" and options.scope == "conversation":
+        return None
+    if options.run is not None:
+        turns = timeline.turns_of_run(options.run)
+        return lambda worker: worker.turn in turns and (worker.seq, 0, 0, 0) >= target.order
+    return target.span(timeline).ends
+
+
+def of_turns(turns: Container[int]) -> Goes:
+    """Return what goes with turns that leave: all they started."""
+    return lambda worker: worker.turn in turns
 
 
 def of_session(session: str, timeline: Timeline) -> Goes:
@@ -141,25 +151,6 @@ def of_session(session: str, timeline: Timeline) -> Goes:
 
 
 def of_redo(step: Step, timeline: Timeline) -> Goes | None:
-    """Return what goes when a rewind is repeated: what was started meanwhile, from its place on."""
-    mark = next((mark for mark in timeline.marks if mark.seq == step.mark), None)
-    turn = timeline.turn_of(step.to)
-    start = mark.order if mark is not None else turn.order if turn is not None else None
-    span = timeline.span(start, within=mark.turn if mark is not None else None) if start is not None else None
-    return _of(step, span, (step.seq + 1, 0, 0, 0), timeline)
-
-
-def of_new_turns(step: Step, timeline: Timeline) -> Goes:
-    """Return what goes with the turns that came since a rewind, where its undo removes them."""
-    new = timeline.turns_since(step.seq)
-    return lambda worker: worker.turn in new
-
-
-def _of(how: Options | Step, span: Span | None, start: Order, timeline: Timeline) -> Goes | None:
-    """Return what goes: the work in ``span``; of a run, what its turns started from ``start`` on."""
-    if how.history == "fork" and how.scope == "conversation":
-        return None
-    if how.run is not None:
-        turns = timeline.turns_of_run(how.run)
-        return lambda worker: worker.turn in turns and (worker.seq, 0, 0, 0) >= start
+    """Return what goes when a rewind is repeated: what it took back, and nothing that was begun since."""
+    span = timeline.taken_by(step)
     return span.ends if span is not None else None

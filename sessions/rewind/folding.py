@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal, cast
 
 from sessions.rewind.plan import Gap, History, Scope, Status, TouchedFile
-from sessions.rewind.recorded import MarkRecord, Order, Step, Touch, TurnRecord, TurnSummary, Worker
+from sessions.rewind.recorded import MarkRecord, Order, Step, Touch, TurnRecord, TurnSummary
 from sessions.rewind.states import image_from
 from sessions.rewind.timeline import VERSION, Stashed, Timeline
 from sessions.subagents.record import child_from, ended_from, task_from
@@ -27,7 +27,6 @@ class Folding:
     """
 
     timeline: Timeline = field(default_factory=Timeline)
-    _spans: dict[str, tuple[Order, int, int | None]] = field(default_factory=dict)
     _in_order: bool = True
 
     def extend(self, records: Iterable[object]) -> None:
@@ -65,7 +64,8 @@ class Folding:
         run_id = run_id if isinstance(run_id, str) else None
         timeline.turns[number] = TurnRecord(seq, number, _str(record["message_id"]), run_id, _order(record, seq))
         timeline.next_turn = max(timeline.next_turn, number + 1)
-        self._expire()
+        if "order" not in record:  # else its prompt was there already
+            self._expire()
 
     def _touch(self, seq: int, record: Mapping[str, object]) -> None:
         timeline = self.timeline
@@ -144,7 +144,6 @@ class Folding:
     def _begin_task(self, seq: int, record: Mapping[str, object]) -> None:
         task = task_from(seq, record)
         self.timeline.tasks[task.id] = task
-        self._expire()
 
     def _end_task(self, _seq: int, record: Mapping[str, object]) -> None:
         task = self.timeline.tasks.get(_str(record["task"]))
@@ -162,7 +161,6 @@ class Folding:
         timeline = self.timeline
         child = child_from(seq, record)
         timeline.children[child.id] = child
-        self._expire()
         captured = self.timeline.gaps_of_tasks.pop(child.task, None) if child.task is not None else None
         timeline.gaps = [gap for gap in timeline.gaps if gap[0] != captured]
 
@@ -178,10 +176,11 @@ class Folding:
         timeline.records[name] = name
         mark = record.get("mark")
         mark = mark if isinstance(mark, int) else None
-        timeline.steps.append(Step(name, name, scope, to, at, seq, "done", _left(record), run, history, mark))
-        if scope == "both" and start is not None:
-            self._spans[name] = start, seq, next((each.turn for each in timeline.marks if each.seq == mark), None)
-            self._remove(name)
+        within = next((each.turn for each in timeline.marks if each.seq == mark), None)
+        step = Step(name, name, scope, to, at, seq, "done", _left(record), run, history, mark)
+        step = replace(step, start=start, within=within, end=seq)
+        timeline.steps.append(step)
+        self._remove(step)
         self._own_writes(seq, record)
 
     def _undo(self, seq: int, record: Mapping[str, object]) -> None:
@@ -232,8 +231,7 @@ class Folding:
             timeline.stash[f"undone {name}"] = Stashed(touches=undone)
         timeline.touches = [touch for touch in timeline.touches if touch.by != f"undo {step.record}"]
         own = timeline.stash.pop(f"own {name}", None)
-        if name in self._spans:
-            self._remove(name)
+        self._remove(step)
         if own is not None:
             timeline.touches = sorted([*timeline.touches, *own.touches], key=lambda touch: touch.order)
         self._own_writes(seq, record)
@@ -243,30 +241,23 @@ class Folding:
         self.timeline.pruned_turns.update(_int(turn) for turn in cast("list[object]", record["turns"]))
         self.timeline.pruned_records.update(_str(name) for name in cast("list[object]", record["rewinds"]))
 
-    def _remove(self, name: str) -> None:
+    def _remove(self, step: Step) -> None:
         """Take out of the timeline what a rewind removed: its turns with all they did, and what else lay behind."""
         timeline = self.timeline
-        start, end, within = self._spans[name]
-        span = timeline.span(start, within=within)
-        turns = {number: turn for number, turn in timeline.turns.items() if start <= turn.order and turn.seq < end}
-
-        def goes(order: Order, turn: int | None) -> bool:
-            return turn in turns or (order[0] < end and span.holds(order, turn))
-
-        def ends(each: Worker) -> bool:
-            return each.turn in turns or (each.seq < end and span.ends(each))
-
+        span = timeline.taken_by(step) if step.scope == "both" else None
+        if span is None:
+            return
         gone = Stashed(
-            [touch for touch in timeline.touches if goes(touch.order, touch.turn) and not span.is_of_workers(touch)],
-            [gap for gap in timeline.gaps if gap[1] in turns or (gap[0] < end and timeline.loses(span, gap))],
-            turns,
-            [mark for mark in timeline.marks if mark.order != start and goes(mark.order, mark.turn)],
-            {name: each for name, each in timeline.tasks.items() if ends(each)},
-            {name: each for name, each in timeline.children.items() if ends(each)},
+            [touch for touch in timeline.touches if span.takes(touch)],
+            [gap for gap in timeline.gaps if timeline.loses(span, gap)],
+            {number: turn for number, turn in timeline.turns.items() if number in span.turns},
+            [mark for mark in timeline.marks if mark.order != span.start and span.holds(mark.order, mark.turn)],
+            {name: each for name, each in timeline.tasks.items() if span.ends(each)},
+            {name: each for name, each in timeline.children.items() if span.ends(each)},
         )
         timeline.tasks = {name: each for name, each in timeline.tasks.items() if name not in gone.tasks}
         timeline.children = {name: each for name, each in timeline.children.items() if name not in gone.children}
-        shortened = {*(touch.turn for touch in gone.touches), *(mark.turn for mark in gone.marks)} - turns.keys()
+        shortened = {*(touch.turn for touch in gone.touches), *(mark.turn for mark in gone.marks)} - span.turns
         gone.summaries = {turn: each for turn, each in timeline.summaries.items() if turn in shortened}
         removed = {*map(id, gone.touches), *map(id, gone.gaps), *map(id, gone.marks)}
         timeline.touches = [touch for touch in timeline.touches if id(touch) not in removed]
@@ -275,7 +266,7 @@ class Folding:
         timeline.summaries = {turn: each for turn, each in timeline.summaries.items() if turn not in gone.summaries}
         timeline.turns = {number: turn for number, turn in timeline.turns.items() if number not in gone.turns}
         self._rebase(gone)
-        timeline.stash[name] = gone
+        timeline.stash[step.rewind] = gone
         self._index()
 
     def _rebase(self, gone: Stashed) -> None:
@@ -311,7 +302,7 @@ class Folding:
         self.timeline.missing.append(seq)
 
     def _expire(self) -> None:
-        """Forget what could be redone: something new happened."""
+        """Forget what could be redone: a turn or a rewind began."""
         self.timeline.expired.update(step.rewind for step in self.timeline.steps if step.state == "undone")
 
     def _set_step(self, name: str, state: Literal["done", "undone"], said: Mapping[str, object]) -> Step:

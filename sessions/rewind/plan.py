@@ -320,7 +320,9 @@ def _shape(
 
 @dataclass(frozen=True, slots=True)
 class RewindRecord:
-    """One entry of the undo stack: ``done`` can be undone, ``undone`` redone until a new turn or rewind.
+    """One entry of the undo stack: ``done`` can be undone, ``undone`` redone.
+
+    A new turn or rewind ends the redo, and so does a task, a subagent or an edit begun since in what it takes back.
 
     ``to`` is the message id of the prompt gone back to, or of the mark's turn; ``run`` the run that was taken back, if
     it was one. With history ``fork`` the scope is ``code``: this session's conversation stayed.

@@ -131,16 +131,22 @@ class Span:
         start: The place.
         staying: The turns in front of it: what they, and the tasks they started, do later stays.
         workers: The tasks and the subagents' sessions that the turn it lies inside of started in front of it, and those
-            that these started since: likewise.
+            that these started since: likewise. But not a session in which work that was started behind it works.
+        end: The ``seq`` from which on nothing goes but what ``turns`` did; None where there is no end.
+        turns: The turns that lie in front of that end: all they did goes, also behind it.
     """
 
     start: Order
     staying: frozenset[int] = frozenset()
     workers: frozenset[str] = frozenset()
+    end: int | None = None
+    turns: frozenset[int] = frozenset()
 
     def holds(self, order: Order, turn: int | None) -> bool:
         """Tell whether something recorded at ``order`` for ``turn`` goes, whoever did it."""
-        return self.start <= order and turn not in self.staying
+        if turn in self.turns:
+            return True
+        return self.start <= order and (self.end is None or order[0] < self.end) and turn not in self.staying
 
     def takes(self, touch: Touch) -> bool:
         """Tell whether an edit goes: not one that only work which stays had a part in."""
@@ -181,6 +187,9 @@ class Step:
         history: What became of the removed part of the conversation.
         mark: The ``seq`` of the mark it went to; None for a prompt.
         of: Where it is a rewind of some files only, split off by their undo: the rewind they were undone of.
+        start: The place on the timeline it went back to; None where nobody recorded it, and for single files.
+        within: The turn that place is inside of, for a mark.
+        end: The ``seq`` of the rewind itself: what was recorded behind that came since.
     """
 
     rewind: str
@@ -195,3 +204,6 @@ class Step:
     history: History = "rewrite"
     mark: int | None = None
     of: str | None = None
+    start: Order | None = None
+    within: int | None = None
+    end: int = 0

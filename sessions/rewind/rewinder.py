@@ -120,7 +120,7 @@ class Rewinder:
             "rewind": name,
             "scope": scope,
             "to": plan.to,
-            "from": list(target.order) if scope == "both" else None,
+            "from": list(target.order),
             "at": at,
         }
         entry |= {"run": plan.run} if plan.run is not None else {}

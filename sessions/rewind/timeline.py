@@ -31,8 +31,9 @@ The log (``timeline.jsonl`` in the sidecar) holds one JSON object a line, only e
 Order is the log's, never a clock's; only what was recorded after the fact names its place in ``order``. Rewinding code
 to a position gives every path touched after it the *before* of its first touch after it. A rewind of both code and
 conversation takes the turns from the place ``from`` on out of the timeline with all they did, and an undo brings them
-back; what an earlier turn still did behind that place, by an edit or a task that outlived it, stays. A rewind of the
-conversation alone leaves all, *detached* from any prompt; a rewind of code alone adds its own writes as ``touches``.
+back; what an earlier turn still did behind that place, by an edit or a task that outlived it, stays, and so does, with
+a redo, what came since the rewind. A rewind of the conversation alone leaves all, *detached* from any prompt; a rewind
+of code alone adds its own writes as ``touches``.
 Nothing is ever deleted from the log, so a late capture for a removed turn is recognised and refused.
 
 Unknown kinds are skipped, so a log written by a later version is still read.
@@ -47,6 +48,7 @@ from dataclasses import dataclass, field, fields, replace
 from sessions.rewind.plan import Gap
 from sessions.rewind.recorded import MarkRecord, Order, Span, Step, Touch, TurnRecord, TurnSummary
 from sessions.rewind.states import Image
+from sessions.subagents.family import below
 from sessions.subagents.record import ChildRecord, TaskRecord
 
 VERSION = 1
@@ -63,7 +65,7 @@ class Timeline:
     Attributes:
         missing: The numbers of records that cannot be read.
         records: The undo records, oldest first, each with the rewind it belongs to.
-        expired: The rewinds that cannot be repeated any more: something came since they were undone.
+        expired: The rewinds that cannot be repeated any more: a turn or a rewind came since they were undone.
         stash: What rewinds took out, by rewind; and the touches of undos and redos that may come back.
         gaps_of_tasks: By task the ``seq`` of its gap, where it has one.
         latest: By turn and path the place in ``touches`` of the last one.
@@ -105,10 +107,6 @@ class Timeline:
         """Return the live turns with that label."""
         return frozenset(number for number, turn in self.turns.items() if turn.run_id == run)
 
-    def turns_since(self, seq: int) -> frozenset[int]:
-        """Return the live turns whose records came behind another one."""
-        return frozenset(number for number, turn in self.turns.items() if turn.seq > seq)
-
     def touch_in(self, turn: int, path: str) -> Touch | None:
         """Return what a turn did to a path since its last mark."""
         touch = self.last_touch(turn, path)
@@ -132,14 +130,34 @@ class Timeline:
         staying = frozenset(turn.turn for turn in self.turns.values() if turn.order < start) - {within}
         return Span(start, staying, self._started_in(within, start) if within is not None else frozenset())
 
+    def taken_by(self, step: Step) -> Span | None:
+        """Return what a rewind takes back, and stops, when it comes true and when it is repeated: nothing begun since.
+
+        None where nothing of this session goes with it: for a fork of the conversation alone, and for single files.
+        """
+        if step.start is None or (step.history == "fork" and step.scope == "conversation"):
+            return None
+        turns = frozenset(
+            number
+            for number, turn in self.turns.items()
+            if step.start <= turn.order and turn.seq < step.end and (step.run is None or turn.run_id == step.run)
+        )
+        staying = frozenset(self.turns) - turns - {step.within}
+        return replace(self.span(step.start, within=step.within), staying=staying, end=step.end, turns=turns)
+
     def _started_in(self, turn: int, end: Order) -> frozenset[str]:
-        """Return the tasks and subagents that a turn started in front of a place, and those that these started."""
+        """Return the tasks and subagents that a turn started in front of a place, and those that these started.
+
+        Not the session of a subagent in which work that it started behind the place works: what that did there is its.
+        """
         found: set[str] = set()
         started: list[TaskRecord | ChildRecord] = [*self.tasks.values(), *self.children.values()]
-        for each in sorted(started, key=lambda each: each.seq):
+        for each in sorted((each for each in started if each.turn == turn), key=lambda each: each.seq):
             by = {each.session} if isinstance(each, TaskRecord) else {each.parent, each.task}
-            if each.turn == turn and (each.seq < end[0] or not found.isdisjoint(by)):
+            if each.seq < end[0] or not found.isdisjoint(by):
                 found.add(each.id)
+            elif isinstance(each, TaskRecord) and each.works_in:
+                found -= below(each.works_in, self)
         return frozenset(found)
 
     def loses(self, span: Span, gap: tuple[int, int, Gap]) -> bool:
@@ -153,15 +171,33 @@ class Timeline:
         return step if step is not None and self.is_usable(step) else None
 
     def newest_undone(self) -> Step | None:
-        """Return the rewind a redo would repeat: the last one undone, if no turn and no rewind came since."""
+        """Return the rewind a redo would repeat: the last one undone, where that can be repeated.
+
+        A new turn or rewind ends the redo, and so does a task, a subagent or an edit begun since in what it takes back.
+        """
         undone = [step for step in self.steps if step.state == "undone" and step.rewind not in self.expired]
         step = max(undone, key=lambda step: step.seq, default=None)
         return step if step is not None and self.is_usable(step) else None
 
     def is_usable(self, step: Step) -> bool:
         """Tell whether a rewind can still be undone or redone, the later ones first."""
-        expired = step.state == "undone" and step.rewind in self.expired
+        expired = step.state == "undone" and (step.rewind in self.expired or self._is_built_upon(step))
         return not expired and step.record not in self.pruned_records
+
+    def _is_built_upon(self, step: Step) -> bool:
+        """Tell whether, since a rewind was undone, something was begun in what it takes back.
+
+        A redo would have to remove or to stop that, and to put back files that it knows nothing of.
+        """
+        span = self.taken_by(step)
+        if span is None:
+            return False
+        goes, since = replace(span, end=None), step.seq
+        started: list[TaskRecord | ChildRecord] = [*self.tasks.values(), *self.children.values()]
+        return any(each.seq > since and goes.ends(each) for each in started) or any(
+            touch.turn is not None and max(touch.order[0], touch.closed) > since and goes.takes(touch)
+            for touch in self.touches
+        )
 
     def removed_turns(self, rewind: str) -> tuple[int, ...]:
         """Return the numbers of the turns that an undo of this rewind would bring back."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from sessions.ids import notice_id
-from sessions.rewind.recorded import Span, Step
+from sessions.rewind.recorded import Span
 from sessions.rewind.timeline import Timeline
 
 
@@ -16,7 +18,6 @@ def notices_that_stay(timeline: Timeline, span: Span) -> frozenset[str]:
     return frozenset(notice_id(task.id) for task in timeline.tasks.values() if not span.ends(task))
 
 
-def notices_of_new_turns(step: Step, timeline: Timeline) -> frozenset[str]:
-    """Return those of the tasks of turns that came since a rewind: with these turns they go."""
-    new = timeline.turns_since(step.seq)
-    return frozenset(notice_id(task.id) for task in timeline.tasks.values() if task.turn in new)
+def notices_of(turns: Container[int], timeline: Timeline) -> frozenset[str]:
+    """Return the message ids that the notices of the tasks of ``turns`` have, told or not."""
+    return frozenset(notice_id(task.id) for task in timeline.tasks.values() if task.turn in turns)

@@ -17,8 +17,8 @@ from sessions.rewind.background import (
     Looking,
     Stopped,
     background,
-    of_new_turns,
     of_redo,
+    of_turns,
     staying,
 )
 from sessions.rewind.basis import Basis, refuse_other_files, refuse_other_tasks
@@ -35,7 +35,6 @@ from sessions.rewind.reversal import Reversal
 from sessions.rewind.stack import check_newest, described, why_nothing
 from sessions.rewind.states import Image, same
 from sessions.rewind.timeline import Timeline
-from sessions.rewind.told import notices_of_new_turns
 from sessions.rewind.worktree import Worktree
 
 
@@ -143,7 +142,7 @@ class UndoPlanner:
         """Say what an undo or redo would do; changes nothing."""
         timeline = self._log.read()
         seq = timeline.next_seq  # first of all: what is recorded while this looks at files is not planned for
-        came = self._returning.came_since(reversal, notices=notices_of_new_turns(reversal.step, timeline))
+        came = self._returning.came_since(reversal, timeline)
         goes = _goes(reversal, came, timeline)
         files = self._files(reversal, timeline, goes)
         going = self._background(reversal, timeline, goes)
@@ -170,7 +169,7 @@ class UndoPlanner:
             exceptions=tuple((self._shown(path), each) for path, each in reversal.policies.by_path.items()),
             basis=UndoBasis(files, going, seq, reversal, came),
         )
-        moved_on = came.inside or came.messages or timeline.turns_since(reversal.step.seq)
+        moved_on = came.inside or came.messages
         return replace(plan, refused=_objection(reversal, plan, files, moved_on=bool(moved_on)))
 
     def again(self, given: Plan, *, stopped: Stopped = NOTHING_STOPPED) -> Plan:
@@ -252,10 +251,18 @@ class UndoPlanner:
 
 
 def _goes(reversal: Reversal, came: Came, timeline: Timeline) -> Goes | None:
-    if reversal.kind == "redo":
-        return of_redo(reversal.step, timeline)
-    removes = reversal.paths is None and reversal.on_conflict == "overwrite" and (came.messages or came.inside)
-    return of_new_turns(reversal.step, timeline) if removes else None
+    taken_back = of_redo(reversal.step, timeline) if reversal.kind == "redo" else None
+    removed = _removed_turns(reversal, came)
+    if not removed:
+        return taken_back
+    with_them = of_turns(removed)
+    return with_them if taken_back is None else lambda worker: taken_back(worker) or with_them(worker)
+
+
+def _removed_turns(reversal: Reversal, came: Came) -> frozenset[int]:
+    """Return the turns that came since and leave the conversation: where that stays as it is, none does."""
+    leave = reversal.record.cut is not None and reversal.on_conflict == "overwrite"
+    return came.turns if leave else frozenset()
 
 
 def _objection(reversal: Reversal, plan: Plan, files: FilesPlan, *, moved_on: bool) -> str | None:

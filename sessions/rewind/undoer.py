@@ -126,13 +126,14 @@ class Undoer:
         )
 
     def _moves(self, reversal: Reversal, going: Background, name: str) -> tuple[Move, ...]:
-        """Return what becomes of the sessions of subagents: the opposite of before; those of new turns leave too."""
+        """Return what becomes of the sessions of subagents: those that left come back, and those of what goes leave.
+
+        Not all that came back with the transaction leave again: a turn may stay now that went then.
+        """
         if reversal.paths is not None:
             return ()
-        moves = [move.reversed() for move in reversed(reversal.record.children)]
-        moves = [replace(move, record=name) if move.away else move for move in moves]
-        moved = {each for move in moves for each in move.ids}
-        if leaving := self._children.there(each for each in going.leaving if each not in moved):
+        moves = [move.reversed() for move in reversed(reversal.record.children) if move.away]
+        if leaving := self._children.there(going.leaving):
             moves.append(Move(leaving, name, away=True))
         return tuple(moves)
 

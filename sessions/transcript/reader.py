@@ -229,26 +229,17 @@ def place_of(source: Path | int, message_id: str, start: int = 0, end: int | Non
     return None
 
 
-def lines_since(
-    path: Path, start: int, end: int | None = None, *, of_turns: Container[str] | None = ()
-) -> list[tuple[bytes, bool]]:
+def lines_since(path: Path, start: int, end: int | None = None) -> list[tuple[bytes, bool]]:
     """Return the lines that start in ``[start, end)``, each with its newline and whether it belongs to a turn.
 
-    Title, header and unknown lines and notices of tasks belong to the session; all other messages and events to a turn.
     A torn last line is not among them. ``start`` is the start of a line.
-
-    Args:
-        of_turns: The ids of notices that belong to a turn all the same: it started the task. None: all notices do.
     """
-    return [
-        (
-            entry.raw + b"\n",
-            entry.kind is Kind.ROLLBACK
-            or (entry.kind is Kind.MESSAGE and not (blocks.is_notice(entry) and _is_apart(entry, of_turns))),
-        )
-        for _, entry in read_entries(path, start, end)
-    ]
+    return [(entry.raw + b"\n", is_of_a_turn(entry)) for _, entry in read_entries(path, start, end)]
 
 
-def _is_apart(notice: Entry, of_turns: Container[str] | None) -> bool:
-    return of_turns is not None and notice.id not in of_turns
+def is_of_a_turn(entry: Entry) -> bool:
+    """Tell whether a line belongs to a turn: a message or a rollback event does.
+
+    Title, header and unknown lines and notices of tasks belong to the session.
+    """
+    return entry.kind is Kind.ROLLBACK or (entry.kind is Kind.MESSAGE and not blocks.is_notice(entry))

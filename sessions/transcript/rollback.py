@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sessions.transcript import codec, lines, titles
-from sessions.transcript.entry import Kind
+from sessions.transcript.entry import Entry, Kind
 from sessions.transcript.outline import Title
 
 
@@ -39,9 +39,7 @@ def hiding(path: Path, event: bytes, title: Title | None, *, shown: bytes = b"")
     return keep, tail
 
 
-def without_event(raw_lines: Sequence[bytes], message_id: str) -> list[bytes]:
-    """Return lines, each with its newline, without the first event that hides what begins with that id."""
-    for place, line in enumerate(raw_lines):
-        if codec.decode(line.removesuffix(b"\n")).hides_from == message_id:
-            return [*raw_lines[:place], *raw_lines[place + 1 :]]
-    return list(raw_lines)
+def without_event(entries: Sequence[Entry], message_id: str) -> list[Entry]:
+    """Return lines without the first event that hides what begins with that id."""
+    place = next((place for place, entry in enumerate(entries) if entry.hides_from == message_id), len(entries))
+    return [*entries[:place], *entries[place + 1 :]]

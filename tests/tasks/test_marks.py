@@ -1,6 +1,7 @@
 """Background work of a turn that has a mark: what was started in front of it goes on, and what it edits is its own."""
 
 import os
+import threading
 
 import pytest
 from agent import contents, verdicts
@@ -258,3 +259,47 @@ def test_what_a_task_made_between_two_marks_of_a_file_of_the_agents_stays_so_at_
     (agent.project / "out").write_text("by somebody")
     agent.session.rewind("1:there")
     assert contents(agent.project) == {"out": b"by the task"}
+
+
+@pytest.mark.parametrize("redone", [False, True])
+def test_work_attached_behind_a_mark_to_a_subagent_from_before_it_takes_its_edits_along(agent, redone):
+    stop = threading.Event()
+    with agent.session.begin_turn("first") as turn:
+        child = agent.session.subagent(label="one")
+        with child.begin_turn("in front") as inner, inner.edit("f"):
+            (agent.project / "f").write_text("in front")
+        turn.mark("m")
+        task = agent.session.tasks.attach(cancel=stop.set, wait=stop.wait, subagent=child)
+        with child.begin_turn("behind") as inner:
+            for path in ("f", "kid"):
+                with inner.edit(path):
+                    (agent.project / path).write_text("behind")
+    plan = agent.session.plan_rewind("1:m")
+    assert [each.id for each in plan.tasks] == [task.id]
+    assert verdicts(plan) == {"f": ("restore", None), "kid": ("delete", None)}
+    agent.session.rewind(plan)
+    if redone:
+        agent.session.undo_rewind()
+        assert contents(agent.project) == {"f": b"behind", "kid": b"behind"}
+        agent.session.redo_rewind()
+    assert contents(agent.project) == {"f": b"in front"}
+    with child.begin_turn("once more") as inner, inner.edit("kid"):
+        (agent.project / "kid").write_text("once more")
+    assert verdicts(agent.session.plan_rewind("1:m")) == {}
+    agent.session.rewind(1)
+    assert contents(agent.project) == {}
+
+
+def test_work_attached_by_a_subagent_that_stays_behind_a_mark_stays_and_so_do_its_edits(agent):
+    stop = threading.Event()
+    with agent.session.begin_turn("first") as turn:
+        outer = agent.session.subagent(label="outer")
+        inner = outer.subagent(label="inner")
+        turn.mark("m")
+        task = outer.tasks.attach(cancel=stop.set, wait=stop.wait, subagent=inner)
+        with inner.begin_turn("behind") as work, work.edit("kid"):
+            (agent.project / "kid").write_text("behind")
+    report = agent.session.rewind("1:m")
+    assert (report.cancelled, verdicts(report)) == ((), {})
+    assert agent.state(task) == "running"
+    stop.set()
