@@ -63,6 +63,7 @@ class Stopping:
         self._grace_s = grace_s
         self._held_back: dict[object, frozenset[str]] = {}  # by whom: tasks that are being cancelled, or just begun
         self._stopping_on: set[int] = set()
+        self._lock = threading.Lock()
 
     def going(self, tasks: Sequence[TaskRecord]) -> list[TaskRecord]:
         """Return what ``cancel`` would stop: what is still there of tasks, and of those their subagents started.
@@ -137,8 +138,8 @@ class Stopping:
             KeyboardInterrupt: Ctrl-C came; it says who was asked to end. What did not end by then runs on.
         """
         done = done if done is not None else []
+        known = {task.id for task in with_nested(tasks, self._log.read())}  # before looking: what comes later is late
         going = self.going(tasks)
-        known = {task.id for task in with_nested(tasks, self._log.read())}
         while going:
             self._stop(going, done)
             late = [task for task in with_nested(tasks, self._log.read()) if task.id not in known]
@@ -163,21 +164,18 @@ class Stopping:
 
     def is_held_back(self, task: str) -> bool:
         """Tell whether a task is held back."""
-        return self._holders(task) > 0
+        return any(task in held for held in list(self._held_back.values()))
 
     def let_go(self, by: object) -> None:
         """Let tasks that were held back be settled; what is let go already stays so."""
         self._held_back.pop(by, None)
-
-    def _holders(self, task: str) -> int:
-        return sum(task in held for held in list(self._held_back.values()))
 
     def _stop(self, going: Sequence[TaskRecord], done: list[StoppedTask]) -> None:
         over = {task.id for task in going if self._is_over(task)}
         by = object()
         try:
             self.hold_back(by, going)
-            self._stop_and_record(going, done, over=over)
+            self._stop_and_record(going, done, over=over, by=by)
         finally:
             self.let_go(by)
 
@@ -190,7 +188,9 @@ class Stopping:
         ended = self._roster.state(task)
         return ended is not None and ended.state != "cancelled"
 
-    def _stop_and_record(self, going: Sequence[TaskRecord], done: list[StoppedTask], *, over: Container[str]) -> None:
+    def _stop_and_record(
+        self, going: Sequence[TaskRecord], done: list[StoppedTask], *, over: Container[str], by: object
+    ) -> None:
         marked = [task for task in going if task.ended is None and task.how != "attach" and task.id not in over]
         attached = self._roster.attached
         inside = {task.id: attached[task.id] for task in going if task.how == "attach" and task.id in attached}
@@ -201,13 +201,13 @@ class Stopping:
             stopped = self._stopped(going, inside, troubles)
             self._roster.wait_for_owners(going, _LEARNING_S)
         except BaseException as error:
-            there = self._give_up(going, inside)
+            there = self._give_up(going, inside, by)
             if isinstance(error, KeyboardInterrupt):
                 raise KeyboardInterrupt(_interrupted(going, there)) from error
             raise
         proven = [task for task in going if not stopped[task.id].survivors]
         left = [task for task in going if task not in proven]
-        self._take_back(left, inside)
+        self._take_back(left, inside, by)
         done += [StoppedTask(task.id, task.label, stopped[task.id].proof) for task in proven]
         self._conclude_stopped(proven, over=over)
         if left:
@@ -241,19 +241,21 @@ class Stopping:
                 stopped[task.id] = Caught(() if gone else (started.main.pid,) if started else (), "")
         return stopped
 
-    def _give_up(self, going: Sequence[TaskRecord], inside: Mapping[str, Attached]) -> list[TaskRecord]:
+    def _give_up(self, going: Sequence[TaskRecord], inside: Mapping[str, Attached], by: object) -> list[TaskRecord]:
         """Leave what is still there as if nothing had been asked, or the next opening would finish it; return it."""
         there = self._roster.to_stop(going)
-        self._take_back(there, inside)
+        self._take_back(there, inside, by)
         return there
 
-    def _take_back(self, tasks: Iterable[TaskRecord], inside: Mapping[str, Attached]) -> None:
+    def _take_back(self, tasks: Sequence[TaskRecord], inside: Mapping[str, Attached], by: object) -> None:
         """Make nothing of it that tasks were asked to end: when they do, they end by themselves."""
-        for task in tasks:
-            if task.id in inside:
-                inside[task.id].uncancel()
-            elif task.how != "attach" and self._holders(task.id) == 1:  # else somebody else still cancels it
-                self._roster.folder(task.id).unmark_cancelled()
+        with self._lock:  # of two who give up, the last one takes the mark back
+            self._held_back[by] = self._held_back.get(by, frozenset()).difference(task.id for task in tasks)
+            for task in tasks:
+                if task.id in inside:
+                    inside[task.id].uncancel()
+                elif task.how != "attach" and not self.is_held_back(task.id):  # else somebody else still cancels it
+                    self._roster.folder(task.id).unmark_cancelled()
 
     def _conclude_stopped(self, tasks: Sequence[TaskRecord], *, over: Container[str]) -> None:
         """Record what tasks left, and that they are cancelled; of those that were over, settling records the end."""

@@ -130,7 +130,7 @@ class Work:
                 self.stopping.finish(half, stopped)
         for task in own:
             for _ in range(2):  # its supervisor may take back its start right now
-                if self._roster.gone_ns(task) is not None:
+                if self._roster.gone_ns(task) is not None and task.session == self._session_id:
                     self._ended_unseen.add(task.id)
                 if not self._has_begun(task):
                     self._settle(task, live=False)
@@ -221,5 +221,5 @@ class Work:
         """Return when a task ended, as the system stamps files; where nobody wrote it down, all is newer."""
         if task.id in self._ended_unseen:
             return {task.id: 0}
-        ended_ns = self._roster.folder(task.id).ended_ns() or self._roster.gone_ns(task)
-        return {} if ended_ns is None and live else {task.id: ended_ns or 0}
+        ended_ns = self._roster.ended_ns(task)
+        return {} if live and not ended_ns else {task.id: ended_ns}

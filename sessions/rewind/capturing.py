@@ -117,11 +117,14 @@ class Capturing:
             for path in self._worktree.descend(named):
                 if path in edit.paths or self._worktree.why_not(path) is not None or is_newer(path, edit.as_of_ns):
                     continue
-                if self._timeline.touch_in(edit.turn.turn, path) is None:
+                touch = self._timeline.touch_in(edit.turn.turn, path)
+                if touch is None:
                     before = self._before_new(path)
                     if before is None:
                         continue
                     self.records.append(self._before(path, before))
+                elif self._has_a_part_in(touch):
+                    self.records.append(self._again(path) | {"by": edit.author_of(path)})
                 edit.paths[path] = None
 
     def go_on(self) -> None:
@@ -179,9 +182,9 @@ class Capturing:
             edit.paths[path] = None
             self.records.append(self._again(path))
             return self._worktree.examine(path, limit_bytes=0)[0]
-        makers = self._makers(path)
+        makers = self._makers(path) if os.path.lexists(path) else {}  # else none of them has made it so far
         with_us = makers.pop(turn.turn, None) if touch is None else None
-        if makers and os.path.lexists(path):  # else none of them has made it so far
+        if makers:
             self.records += [
                 self._before(path, Image(Absent()), by=task) | {"turn": number} for number, task in makers.items()
             ]
@@ -221,6 +224,20 @@ class Capturing:
         if made.after is None:  # it is being made
             return made.before
         return None if self._keeper.is_as_left(made) else made.after
+
+    def _has_a_part_in(self, touch: Touch) -> bool:
+        """Tell whether the edit of a task has a part in what others of its turn made of a path it did not know of.
+
+        It wrote there since; or it may have been first, among tasks that a mark parts: of these one may go alone.
+        """
+        author = self._edit.author_of(touch.path)
+        if author in touch.authors or author not in self._timeline.tasks or touch.after is None:
+            return False
+        if not touch.is_of_tasks:
+            return not self._keeper.is_as_left(touch)
+        began = [self._timeline.tasks[each].seq for each in (author, *touch.authors) if each in self._timeline.tasks]
+        marks = (mark.seq for mark in self._timeline.marks if mark.turn == touch.turn)
+        return any(min(began) < mark < max(began) for mark in marks)
 
     def _is_new_to(self, task: TaskRecord, path: str) -> bool:
         if path in task.edits or any(task.id in touch.authors for touch in self._by_path.get(path, ())):

@@ -73,7 +73,7 @@ class Folding:
         by = _str(record["by"])
         authors = record.get("authors")
         several = tuple(str(each) for each in authors) if isinstance(authors, list) else (by,)
-        touch = Touch(_order(record, seq), turn, path, image_from(record), None, by, authors=several)
+        touch = Touch(_order(record, seq), turn, path, image_from(record), None, by, authors=several, begun=seq)
         timeline.summaries.pop(turn, None)  # what it says of the turn no longer holds
         timeline.latest[turn, path] = len(timeline.touches)
         self._add(touch)
@@ -89,7 +89,7 @@ class Folding:
             self._index()
             self._in_order = True
 
-    def _reopen(self, _seq: int, record: Mapping[str, object]) -> None:
+    def _reopen(self, seq: int, record: Mapping[str, object]) -> None:
         timeline = self.timeline
         turn = _int(record["turn"])
         place = timeline.latest[turn, _str(record["path"])]
@@ -97,7 +97,9 @@ class Folding:
         touch = timeline.touches[place]
         by, earlier = _str(record["by"]), touch.after or touch.earlier
         authors = touch.authors if by in touch.authors else (*touch.authors, by)
-        timeline.touches[place] = replace(touch, after=None, identity=None, by=by, earlier=earlier, authors=authors)
+        timeline.touches[place] = replace(
+            touch, after=None, identity=None, by=by, earlier=earlier, authors=authors, begun=seq
+        )
 
     def _close(self, seq: int, record: Mapping[str, object]) -> None:
         timeline = self.timeline

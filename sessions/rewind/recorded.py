@@ -32,6 +32,7 @@ class Touch:
         earlier: While it is open again: what it left before.
         authors: Who edited it, in the order of their first edits.
         closed: The ``seq`` of the record that says what the last edit left; 0 where none does.
+        begun: The ``seq`` of the record that began the last edit; 0 for what is on record elsewhere.
     """
 
     order: Order
@@ -45,6 +46,7 @@ class Touch:
     earlier: Image | None = None
     authors: tuple[str, ...] = ()
     closed: int = 0
+    begun: int = 0
 
     @property
     def is_of_work(self) -> bool:

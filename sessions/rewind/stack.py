@@ -31,10 +31,16 @@ def _state_of(step: Step, timeline: Timeline) -> RewindState:
 
 
 def why_nothing(timeline: Timeline, kind: str) -> str:
-    """Say that there would be something, had the limits not removed it."""
+    """Say that there would be something, had the limits not removed it, or what came since not ended it."""
     state = "done" if kind == "undo" else "undone"
-    pruned = any(step.state == state and step.record in timeline.pruned_records for step in timeline.steps)
-    return "the undo data of earlier rewinds was removed by the limits" if pruned else ""
+    steps = [step for step in timeline.steps if step.state == state]
+    if any(step.record in timeline.pruned_records for step in steps):
+        return "the undo data of earlier rewinds was removed by the limits"
+    if not steps or kind == "undo":
+        return ""
+    if max(steps, key=lambda step: step.seq).rewind in timeline.expired:
+        return "a turn or a rewind came since"
+    return "a task, a subagent or an edit was begun since in what it takes back"
 
 
 def check_newest(timeline: Timeline, rewind_id: str, step: Step | None, kind: str) -> None:
@@ -54,4 +60,6 @@ def check_newest(timeline: Timeline, rewind_id: str, step: Step | None, kind: st
         state = next(each.state for each in timeline.steps if each.rewind == rewind_id)
         if (state == "undone") == (kind == "undo"):
             raise RequestError(f"rewind {rewind_id} is already {'undone' if kind == 'undo' else 'in place'}")
+        if step is None:
+            raise NothingToUndoError(kind, why_nothing(timeline, kind))
         raise ConflictError(f"rewind {rewind_id} is not the newest; {kind} the later ones first")

@@ -195,8 +195,7 @@ class Timeline:
         goes, since = replace(span, end=None), step.seq
         started: list[TaskRecord | ChildRecord] = [*self.tasks.values(), *self.children.values()]
         return any(each.seq > since and goes.ends(each) for each in started) or any(
-            touch.turn is not None and max(touch.order[0], touch.closed) > since and goes.takes(touch)
-            for touch in self.touches
+            touch.turn is not None and touch.begun > since and goes.takes(touch) for touch in self.touches
         )
 
     def removed_turns(self, rewind: str) -> tuple[int, ...]:

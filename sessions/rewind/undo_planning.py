@@ -278,5 +278,5 @@ def _objection(reversal: Reversal, plan: Plan, files: FilesPlan, *, moved_on: bo
 
 
 def _do_not_come_back(reversal: Reversal) -> Iterator[str]:
-    if reversal.kind == "undo" and reversal.record.stopped:
+    if reversal.record.stopped:
         yield f"processes do not come back: {', '.join(reversal.record.stopped)}"

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from sessions import clock, paths
 from sessions.locks import is_held_elsewhere
+from sessions.ownership import LOCK
 from sessions.subagents.adopting import Owner, runs_loop
 from sessions.subagents.attached import Attached
 from sessions.subagents.cancelling import Quarry, found, quarry_of
@@ -122,8 +123,8 @@ class Roster:
         owner = _owners.get(task.id)
         if owner is not None:
             return owner.is_learning()
-        adopter = paths.sidecar(self.directory.parent.with_name(f"{task.session}.jsonl"))
-        return is_held_elsewhere(adopter / "lock")
+        adopter = paths.sidecar(paths.beside(self.directory.parent, task.session))
+        return is_held_elsewhere(adopter / LOCK)
 
     def wait_for_owners(self, tasks: Sequence[TaskRecord], timeout_s: float | None = None) -> None:
         """Wait until the owners in this process of adopted processes that are gone know how these ended.
@@ -161,7 +162,7 @@ class Roster:
 
     def ended_ns(self, task: TaskRecord) -> int:
         """Return when a task ended, as the system stamps files; 0 where nobody wrote it down."""
-        return self.folder(task.id).ended_ns() or 0
+        return self.folder(task.id).ended_ns() or self.gone_ns(task) or 0
 
     def _is_inside(self, task: TaskRecord) -> bool:
         """Tell whether it is work inside a host that runs."""

@@ -8,7 +8,7 @@ import sys
 import threading
 
 import pytest
-from agent import verdicts
+from agent import contents, verdicts
 from programs import until
 from workers import alive, notices
 
@@ -285,3 +285,17 @@ def test_the_processes_are_looked_at_once_to_plan_a_cancel_and_once_to_describe_
     monkeypatch.setattr(Table, "read", lambda: looks.append("look") or read())
     assert len(agent.session.tasks.plan_cancel([late.task, inside])) == 2
     assert looks == ["look", "look"]
+
+
+def test_what_a_subagents_process_left_is_on_record_when_its_session_is_closed_at_once(agent):
+    for number in range(8):
+        (agent.project / f"d{number}").mkdir()
+        with agent.session.begin_turn(f"prompt {number}"), agent.session.subagent() as child:
+            argv = ["sh", "-c", f"read line; echo made > '{agent.project}/d{number}/new'"]
+            process = subprocess.Popen(argv, stdin=subprocess.PIPE)
+            task = child.tasks.adopt(process, edits=[f"d{number}"])
+            process.stdin.close()
+            process.wait()
+        until(lambda task=task: CaptureLog(agent.sidecar).read().tasks[task.id].ended, "its end")
+    agent.session.rewind(1)
+    assert contents(agent.project) == {}

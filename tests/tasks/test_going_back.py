@@ -25,6 +25,7 @@ from sessions import (
 )
 from sessions.rewind.offshoots import Offshoots
 from sessions.subagents.cancelling import stop
+from sessions.subagents.roster import Roster
 
 LOCK_AND_FREEZE = """
 import fcntl, os, signal, sessions
@@ -597,3 +598,51 @@ def test_nothing_is_stopped_or_removed_where_another_process_writes_in_a_subagen
     with pytest.raises(LockedError, match=child.id):
         goes(agent)
     assert (agent.state(task), agent.names) == ("running", before)
+
+
+def test_what_a_subagent_starts_while_a_cancel_looks_is_stopped_too(agent, monkeypatch):
+    with agent.session.begin_turn("first"):
+        child = agent.session.subagent()
+    over = threading.Event()
+    work = agent.session.tasks.attach(cancel=over.set, wait=over.wait, subagent=child)
+    late = []
+
+    def starting(roster, *given, look=Roster.to_stop):
+        found = look(roster, *given)
+        if not late:
+            late.append(child.tasks.spawn(["sleep", "1000"]))
+        return found
+
+    monkeypatch.setattr(Roster, "to_stop", starting)
+    agent.session.tasks.cancel(work)
+    assert agent.state(late[0]) == "cancelled"
+    child.close()
+
+
+def test_two_who_cannot_cancel_one_task_leave_it_as_if_nothing_had_been_asked(agent, monkeypatch):
+    task = agent.spawn("first", "import time; time.sleep(1000)")
+    both, failed = threading.Barrier(2), []
+
+    def unable(*_):
+        raise PermissionError
+
+    def stopped(quarries, *, grace_s):
+        found = stop(quarries, grace_s=grace_s, send=unable)
+        both.wait(30)
+        return found
+
+    def cancel():
+        try:
+            agent.session.tasks.cancel(task)
+        except UnstoppableError as error:
+            failed.append(error)
+
+    monkeypatch.setattr(sessions.stopping, "stop", stopped)
+    threads = [threading.Thread(target=cancel) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    monkeypatch.undo()
+    agent.reopen()
+    assert (len(failed), agent.state(task)) == (2, "running")

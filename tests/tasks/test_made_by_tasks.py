@@ -3,6 +3,7 @@
 import pytest
 from agent import contents, verdicts
 from programs import until
+from workers import notices
 
 MAKES = """
 import os, time
@@ -158,9 +159,10 @@ def two(agent):
 
 def test_what_one_of_two_tasks_made_is_in_the_plan_of_either(two):
     agent, _, _ = two
+    assert verdicts(agent.session.plan_rewind(1))["d/new"] == ("delete", None)
     plan = agent.session.plan_rewind(2)
-    assert verdicts(agent.session.rewind(plan)).get("d/new") is not None
-    assert "d/new" in verdicts(plan)
+    assert verdicts(plan)["d/new"] == ("delete", None)
+    assert verdicts(agent.session.rewind(plan)) == {"d/new": ("delete", "conflict")}, "it was the first task's, too"
 
 
 @pytest.mark.parametrize("options", [{"to": 2}, {"run": "r2"}])
@@ -169,4 +171,48 @@ def test_it_is_a_conflict_where_only_the_other_is_taken_back(two, options):
     agent.session.tasks.cancel(second.id)
     plan = agent.session.plan_rewind(**options, on_conflict="keep")
     assert [(each.path, each.found) for each in plan.conflicts] == [("d/new", f"edited since by {first.id} (worker)")]
+    assert agent.session.plan_rewind(1).conflicts == ()
+
+
+MAKES_ONCE = """
+import os, time
+while not os.path.exists("../go"): time.sleep(0.005)
+open("d/new", "w").write("by the first")
+time.sleep(1000)
+"""
+
+
+def test_what_a_task_from_before_a_mark_made_is_not_only_that_of_one_from_behind_it(agent):
+    (agent.project / "d").mkdir()
+    with agent.session.begin_turn("first") as turn:
+        first = agent.python(MAKES_ONCE, edits=["d"])
+        turn.mark("here")
+        second = agent.session.tasks.spawn(["sleep", "1000"], edits=["d"])
+    go(agent, "go")
+    until(lambda: contents(agent.project).get("d/new"), "what the first makes")
+    agent.session.tasks.cancel(second)
+    agent.session.tasks.cancel(first)
+    plan = agent.session.plan_rewind("1:here", on_conflict="keep")
+    assert [(each.path, first.id in each.found) for each in plan.conflicts] == [("d/new", True)]
+    agent.session.rewind(plan)
+    assert contents(agent.project) == {"d/new": b"by the first"}
+
+
+def test_what_the_agent_made_where_a_task_of_the_same_turn_may_is_no_conflict_unless_it_wrote_there(agent):
+    (agent.project / "d").mkdir()
+    with agent.session.begin_turn("first") as turn:
+        task = agent.session.tasks.spawn(
+            ["sh", "-c", "while [ ! -e ../go ]; do sleep 0.01; done; echo > d/b"], edits=["d"]
+        )
+        for path in ("d/a", "d/b"):
+            with turn.edit(path):
+                (agent.project / path).write_text("by the agent")
+    go(agent, "go")
+    until(lambda: agent.state(task) == "completed", "its end")
+    agent.session.tasks.cancel(task)
+    until(lambda: notices(agent.session), "the record of it")
+    assert {file.path: file.by for file in agent.session.diff().files} == {
+        "d/a": "agent",
+        "d/b": task.id,
+    }
     assert agent.session.plan_rewind(1).conflicts == ()

@@ -267,3 +267,42 @@ def test_an_edit_of_a_subagent_that_the_redo_would_remove_ends_it(agent):
         agent.session.redo_rewind()
     agent.session.rewind(2)
     assert not (agent.project / "kid").exists()
+
+
+APPENDS = """
+import os, time
+while not os.path.exists("../end"): time.sleep(0.005)
+open("f", "a").write(" and the task")
+"""
+
+
+def test_the_end_of_a_task_that_stays_ends_no_redo(agent):
+    with agent.session.begin_turn("first") as turn:
+        agent.python(APPENDS, edits=["f"])
+        turn.mark("here")
+        with turn.edit("f"):
+            (agent.project / "f").write_text("the agent")
+    agent.session.rewind("1:here")
+    agent.session.undo_rewind()
+    (agent.project.parent / "end").touch()
+    until(lambda: notices(agent.session), "its end")
+    assert agent.session.plan_undo(redo=True).files
+
+
+def test_what_ended_a_redo_is_said(gone_back):
+    rewind_id = gone_back.session.rewinds()[-1].id
+    gone_back.session.undo_rewind()
+    gone_back.session.tasks.spawn(["sleep", "1000"])
+    for named in (None, rewind_id):
+        with pytest.raises(NothingToUndoError, match="a task, a subagent or an edit was begun since"):
+            gone_back.session.plan_undo(named, redo=True)
+    gone_back.turn("third")
+    with pytest.raises(NothingToUndoError, match="a turn or a rewind came since"):
+        gone_back.session.redo_rewind()
+
+
+def test_a_redo_too_says_that_processes_do_not_come_back(gone_back):
+    task, _ = turn_with_work(gone_back, "third")
+    undone = gone_back.session.undo_rewind(on_conflict="overwrite")
+    assert [each.id for each in undone.cancelled] == [task.id]
+    assert "processes do not come back: third" in gone_back.session.redo_rewind().notes
