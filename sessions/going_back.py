@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from sessions.errors import SessionsError, UnstoppableError
 from sessions.hold import Hold
-from sessions.rewind.background import Background, Stopped
+from sessions.rewind.background import NOTHING_STOPPED, Background, Stopped
 from sessions.rewind.basis import planned_work
 from sessions.rewind.engine import Engine
 from sessions.rewind.offshoots import Forks
@@ -86,7 +86,7 @@ class GoingBack:
                 work = planned_work(plan)
                 self._refuse_written(work)
                 if work.is_empty:  # then nobody needs the session meanwhile
-                    return self._carry_out(doer, plan, Stopped())
+                    return self._carry_out(doer, plan, NOTHING_STOPPED)
             try:
                 stopped = self._stop(lambda: doer.work(plan))
             except UnstoppableError as error:
@@ -145,7 +145,7 @@ class GoingBack:
         with _saying(stopped):
             while True:
                 work = going()
-                self._work.cancel(work.tasks, done=stopped)
+                self._work.stopping.cancel(work.tasks, done=stopped)
                 dismissed = self._dismiss(work.children)
                 ended += dismissed
                 if not (work.tasks or dismissed):  # one that was still open may have started something

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 from sessions.errors import SessionsError
 from sessions.rewind.edits import Recorder
@@ -91,10 +91,6 @@ class Work:
         if started is not None and task.how != "attach":
             self._watcher.watch(task.id, started, lambda: not self._roster.awaits_owner(task))
         return started is not None
-
-    def cancel(self, tasks: Sequence[TaskRecord], *, done: list[StoppedTask] | None = None) -> list[StoppedTask]:
-        """Stop tasks for good; see ``Stopping.cancel``."""
-        return self.stopping.cancel(tasks, done=done)
 
     # -- settling --------------------------------------------------------------------------------------------------
 

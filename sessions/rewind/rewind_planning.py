@@ -190,7 +190,7 @@ class RewindPlanner:
 
     def _went_on(self, size: int, now: int) -> bool:
         """Tell whether a turn came behind the first ``size`` bytes: a title or the notice of a task is none."""
-        return now > size and any(of_a_turn for _, of_a_turn in reader.lines_since(self._path, size))
+        return now > size and any(reader.is_of_a_turn(entry) for _, entry in reader.read_entries(self._path, size))
 
     def work(self, plan: Plan) -> Background:
         """Return what of the background goes with a plan, as of now."""

@@ -20,7 +20,6 @@ __all__ = [
     "count_messages",
     "has_snapshots",
     "head",
-    "lines_since",
     "place_of",
     "read_entries",
     "read_history",
@@ -227,14 +226,6 @@ def place_of(source: Path | int, message_id: str, start: int = 0, end: int | Non
                 return line
             start = line + len(raw) + 1
     return None
-
-
-def lines_since(path: Path, start: int, end: int | None = None) -> list[tuple[bytes, bool]]:
-    """Return the lines that start in ``[start, end)``, each with its newline and whether it belongs to a turn.
-
-    A torn last line is not among them. ``start`` is the start of a line.
-    """
-    return [(entry.raw + b"\n", is_of_a_turn(entry)) for _, entry in read_entries(path, start, end)]
 
 
 def is_of_a_turn(entry: Entry) -> bool:
