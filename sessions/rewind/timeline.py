@@ -143,7 +143,13 @@ class Timeline:
             if step.start <= turn.order and turn.seq < step.end and (step.run is None or turn.run_id == step.run)
         )
         staying = frozenset(self.turns) - turns - {step.within}
-        return replace(self.span(step.start, within=step.within), staying=staying, end=step.end, turns=turns)
+        workers = self._started_in(step.within, step.start) if step.within is not None else frozenset()
+        if step.scope != "both":  # its turns stayed, and went on until it was undone
+            workers |= {each.id for each in self._workers() if each.turn in turns and step.end < each.seq < step.seq}
+        return Span(step.start, staying, workers, end=step.end, turns=turns)
+
+    def _workers(self) -> list[TaskRecord | ChildRecord]:
+        return [*self.tasks.values(), *self.children.values()]
 
     def _started_in(self, turn: int, end: Order) -> frozenset[str]:
         """Return the tasks and subagents that a turn started in front of a place, and those that these started.
@@ -151,8 +157,7 @@ class Timeline:
         Not the session of a subagent in which work that it started behind the place works: what that did there is its.
         """
         found: set[str] = set()
-        started: list[TaskRecord | ChildRecord] = [*self.tasks.values(), *self.children.values()]
-        for each in sorted((each for each in started if each.turn == turn), key=lambda each: each.seq):
+        for each in sorted((each for each in self._workers() if each.turn == turn), key=lambda each: each.seq):
             by = {each.session} if isinstance(each, TaskRecord) else {each.parent, each.task}
             if each.seq < end[0] or not found.isdisjoint(by):
                 found.add(each.id)
@@ -193,8 +198,7 @@ class Timeline:
         if span is None:
             return False
         goes, since = replace(span, end=None), step.seq
-        started: list[TaskRecord | ChildRecord] = [*self.tasks.values(), *self.children.values()]
-        return any(each.seq > since and goes.ends(each) for each in started) or any(
+        return any(each.seq > since and goes.ends(each) for each in self._workers()) or any(
             touch.turn is not None and touch.begun > since and goes.takes(touch) for touch in self.touches
         )
 
