@@ -207,7 +207,9 @@ class Work:
                 return
             if cancelled and ended.state != "cancelled":  # who cancels it records it
                 return
-            self._recorder.end_work([task], working_in([task], timeline), as_of=self._as_of(task, live=live))
+            children, as_of = working_in([task], timeline), self._as_of(task, live=live)
+            as_of |= {child: ended for child in children for ended in as_of.values()}
+            self._recorder.end_work([task], children, as_of=as_of)
             if ended.state != "cancelled" and self._is_ours(task):
                 self._settled(task, ended, timeline.turns.get(task.turn))
             self._log.append([ended_record(task.id, ended)])

@@ -116,14 +116,14 @@ class Recorder:
 
         Args:
             children: The ids of the subagents' sessions that ended.
-            as_of: By task, when it ended, as the system stamps files: what is newer somebody else did. Of a task that
-                is not in it, what is there now is what it left.
+            as_of: By task, and by subagent's session, when it ended, as the system stamps files: what is newer somebody
+                else did. Of one that is not in it, what is there now is what it left.
 
         Raises:
             OSError: Not all could be recorded.
         """
         with self._log.locked() as timeline:
-            parts = [*_of_tasks(tasks, timeline, as_of or {}), *_left_open(children, timeline)]
+            parts = [*_of_tasks(tasks, timeline, as_of or {}), *_left_open(children, timeline, as_of or {})]
             ended = {part.by for part in parts}
             self._edits = [each for each in self._edits if each.by not in ended]
             edits = together(parts)
@@ -303,13 +303,14 @@ def _of_tasks(tasks: Sequence[TaskRecord], timeline: Timeline, as_of: Mapping[st
     return edits.values()
 
 
-def _left_open(children: Container[str], timeline: Timeline) -> Iterable[OpenEdit]:
+def _left_open(children: Container[str], timeline: Timeline, as_of: Mapping[str, int]) -> Iterable[OpenEdit]:
     """Return the edits that subagents have open, one for each and turn."""
     edits: dict[tuple[int, str], OpenEdit] = {}
     for touch in timeline.touches:
         if touch.after is None and touch.by in children and touch.turn in timeline.turns:
             turn = timeline.turns[touch.turn]
-            edits.setdefault((turn.turn, touch.by), OpenEdit(turn, 0, touch.by)).paths[touch.path] = None
+            edit = OpenEdit(turn, 0, touch.by, as_of_ns=as_of.get(touch.by))
+            edits.setdefault((turn.turn, touch.by), edit).paths[touch.path] = None
     return edits.values()
 
 

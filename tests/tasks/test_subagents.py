@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 from agent import contents, verdicts
@@ -312,3 +313,26 @@ def test_a_fork_carries_what_subagents_did_and_no_task(agent):
         fork.rewind(1)
     assert alive(task.pid)
     assert json.loads(agent.transcript.splitlines()[0])["type"] == "metadata"
+
+
+DIES_IN_AN_EDIT = """
+import os, signal, sessions
+with sessions.subagent_from_env() as child, child.begin_turn("work") as turn, turn.edit("f"):
+    open("f", "w").write("half an edit")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_a_user_writes_where_a_subagent_died_in_an_edit_is_not_the_agents(agent):
+    agent.turn("first", {})
+    task = agent.spawn("second", DIES_IN_AN_EDIT)
+    agent.session.close()
+    with SessionStore(agent.root).open(agent.session.id, read_only=True) as reading:
+        until(lambda: reading.tasks.get(task.id).state == "failed", "its end")
+    time.sleep(0.02)  # the system stamps files that finely
+    (agent.project / "f").write_text("by the user")
+    agent.reopen()
+    plan = agent.session.plan_rewind(2, on_conflict="refuse")
+    assert verdicts(plan) == {"f": ("delete", "unverified")}
+    with pytest.raises(ConflictError, match="nobody recorded"):
+        agent.session.rewind(plan)
