@@ -110,6 +110,7 @@ def assemble(place: Place, settings: Settings, *, read_only: bool, root: Capture
     if place.link is not None:
         captures = root or _captures_of(paths.sidecar(paths.beside(path, place.link.root)), place)
     transcript = TranscriptNow(source)
+    ongoing = Ongoing(worktree, captures.roster, limit_bytes=settings.max_file_bytes)
     rewind_planner = RewindPlanner(
         name,
         transcript,
@@ -118,9 +119,9 @@ def assemble(place: Place, settings: Settings, *, read_only: bool, root: Capture
         files_planner=files_planner,
         foreign=foreign,
         looking=captures.roster,
+        ongoing=ongoing,
         shown=shown,
     )
-    ongoing = Ongoing(worktree, captures.roster, limit_bytes=settings.max_file_bytes)
     contents = Contents(payloads, worktree)
     returning = ReturningLines(path, journal, payloads)
     undo_planner = UndoPlanner(

@@ -91,12 +91,21 @@ class Background:
 
     def edited_by_it(self, timeline: Timeline) -> frozenset[str]:
         """Return the paths that the tasks, and the subagents they may be, edited; and what lies where they edit."""
-        where = self.where
-        return frozenset(
-            touch.path
-            for touch in timeline.touches
-            if not self.authors.isdisjoint(touch.authors) or is_within(touch.path, where)
-        )
+        return _edited(self.authors, self.where, timeline)
+
+    def still_edited(self, timeline: Timeline) -> frozenset[str]:
+        """Return those of them that are edited until the tasks are stopped."""
+        authors = frozenset([*(task.id for task in self.tasks), *working_in(self.tasks, timeline)])
+        where = frozenset(path for task in self.tasks if task.ended is None for path in task.edits)
+        return _edited(authors, where, timeline)
+
+
+def _edited(authors: frozenset[str], where: frozenset[str], timeline: Timeline) -> frozenset[str]:
+    return frozenset(
+        touch.path
+        for touch in timeline.touches
+        if not authors.isdisjoint(touch.authors) or is_within(touch.path, where)
+    )
 
 
 def background(timeline: Timeline, goes: Goes | None, looking: Looking, *, leaves: bool) -> Background:

@@ -69,6 +69,22 @@ class Ongoing:
         found = self._of_work(touches, timeline, is_open)
         return found if turn is None else self._of_turn(found, turn)
 
+    def as_left(self, touches: Sequence[Touch], timeline: Timeline, tasks: Sequence[TaskRecord]) -> Sequence[Touch]:
+        """Return touches with what ended tasks, and the subagents in them, left, as settling them will record it.
+
+        Args:
+            tasks: Those that ended and are not settled.
+        """
+        ends = {task: self._looking.ended_ns(task) or None for task in tasks}
+        by = {author: end for task, end in ends.items() for author in (task.id, *working_in([task], timeline))}
+        last = {touch.path: place for place, touch in enumerate(touches)}
+        now = list(touches)
+        for place in last.values():
+            if touches[place].after is None and touches[place].by in by:
+                now[place] = self._touch_now(touches[place], by[touches[place].by])
+        now += self._appeared({task: end for task, end in ends.items() if task.edits}, timeline, last.keys())
+        return now
+
     def _of_work(self, touches: Sequence[Touch], timeline: Timeline, is_open: Callable[[str], bool]) -> AsOfNow:
         last = {touch.path: place for place, touch in enumerate(touches)}  # what follows says what an earlier one left
         opened = [place for place in last.values() if touches[place].after is None and touches[place].is_of_work]

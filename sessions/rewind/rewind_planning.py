@@ -27,7 +27,7 @@ from sessions.rewind.files_planning import FilesPlanner
 from sessions.rewind.foreign import ForeignHistory
 from sessions.rewind.log import CaptureLog
 from sessions.rewind.needs import Need, Places, is_within, needs_after, needs_at_mark, needs_of_run
-from sessions.rewind.ongoing import appeared
+from sessions.rewind.ongoing import Ongoing, appeared
 from sessions.rewind.options import Options, check
 from sessions.rewind.plan import Gap, Plan
 from sessions.rewind.policy import Policies, objection, policies, running
@@ -80,6 +80,7 @@ class RewindPlanner:
 
     Args:
         looking: Looks at background tasks.
+        ongoing: Looks at what they edit, or left.
         shown: Spells an identity for people.
     """
 
@@ -93,6 +94,7 @@ class RewindPlanner:
         files_planner: FilesPlanner,
         foreign: ForeignHistory,
         looking: Looking,
+        ongoing: Ongoing,
         shown: Callable[[str], str],
     ) -> None:
         self._session_id = session_id
@@ -103,6 +105,7 @@ class RewindPlanner:
         self._files_planner = files_planner
         self._foreign = foreign
         self._looking = looking
+        self._ongoing = ongoing
         self._shown = shown
 
     def plan(self, to: Reference | None, options: Options) -> Plan:
@@ -131,7 +134,7 @@ class RewindPlanner:
         transcript, files, gaps = (outline.inode, outline.size), FilesPlan(), tuple[Gap, ...]()
         if options.scope != "conversation":
             gaps = self._gaps(timeline, target, options)
-            needs = self._with_work(self._needs(timeline, target, options), timeline, going, goes)
+            needs = self._with_work(self._needs(timeline, target, options, going), timeline, going, goes)
             files = self._files(needs, options, gaps=gaps, wanted=wanted)
         plan = Plan(
             session_id=self._session_id,
@@ -230,7 +233,7 @@ class RewindPlanner:
 
     def _with_work(self, needs: list[Need], timeline: Timeline, going: Background, goes: Goes | None) -> list[Need]:
         """Say of needs, and of what appeared beside them, which work has to do with it: that goes, or that stays."""
-        stopping = going.edited_by_it(timeline)
+        stopping = going.still_edited(timeline)
         needs = [replace(need, stopping=True) if need.path in stopping else need for need in needs]
         needs = self._with_what_appeared(needs, going, timeline)
         return self._contested_by_work_that_stays(needs, timeline, goes)
@@ -264,8 +267,10 @@ class RewindPlanner:
         new = [Need(path, Image(Absent()), None, task.id, stopping=True) for task, path in found]
         return sorted([*needs, *new], key=lambda need: need.path)
 
-    def _needs(self, timeline: Timeline, target: Target, options: Options) -> list[Need]:
+    def _needs(self, timeline: Timeline, target: Target, options: Options, going: Background) -> list[Need]:
         touches: Sequence[Touch] = timeline.touches
+        if unsettled := [task for task in going.ended if task.ended is None]:
+            touches = self._ongoing.as_left(touches, timeline, unsettled)
         if reader.has_snapshots(self._path, target.prompt.offset if target.prompt is not None else 0):
             outline = self._transcript.outline(deep=True)
             places = Places(outline.prompts, timeline)

@@ -3,8 +3,9 @@
 import time
 
 import pytest
-from agent import make
+from agent import make, verdicts
 from programs import until
+from workers import notices
 
 from sessions import SessionStore
 from sessions.rewind.log import CaptureLog
@@ -22,6 +23,15 @@ os.mkdir("build")
 open("build/made", "w").write("made\\n")
 open("done", "w").close()
 wait("end")
+"""
+
+
+LEAVES = """
+import os, time
+while not os.path.exists("../go"): time.sleep(0.005)
+os.mkdir("d")
+for name in ("kept", "changed", "d/new"):
+    with open(name, "w") as file: file.write("by the task")
 """
 
 
@@ -140,3 +150,23 @@ def test_where_nothing_is_being_edited_nothing_is_looked_at(agent):
     nothing = Untouched()
     now = Ongoing(nothing, nothing, limit_bytes=1).as_of_now(timeline.touches, timeline, is_open=nothing)
     assert now.touches is timeline.touches
+
+
+def test_a_plan_judges_what_a_task_left_that_nobody_settled_yet_as_settling_will(agent):
+    agent.turn("first", {})
+    task = agent.spawn("second", LEAVES, edits=["kept", "changed", "d"])
+    agent.session.close()
+    make(agent.project.parent / "go", "")
+    with SessionStore(agent.root).open(agent.session.id, read_only=True) as reading:
+        until(lambda: reading.tasks.get(task.id).state == "completed", "its end")
+        until(lambda: not reading.tasks.get(task.id).processes, "the last of it")
+        time.sleep(0.02)  # the system stamps files that finely
+        (agent.project / "changed").write_text("by the user")
+        planned = reading.plan_rewind(2, on_conflict="refuse")
+    agent.reopen()
+    until(lambda: notices(agent.session), "that it is settled")
+    settled = agent.session.plan_rewind(2, on_conflict="refuse")
+    assert (verdicts(planned), planned.refused, planned.tasks) == (verdicts(settled), settled.refused, ())
+    assert {file.path: file.note for file in planned.files} == {file.path: file.note for file in settled.files}
+    assert verdicts(planned)["changed"] == ("delete", "unverified")
+    assert verdicts(planned)["kept"] == ("delete", None)

@@ -306,3 +306,19 @@ def test_a_redo_too_says_that_processes_do_not_come_back(gone_back):
     undone = gone_back.session.undo_rewind(on_conflict="overwrite")
     assert [each.id for each in undone.cancelled] == [task.id]
     assert "processes do not come back: third" in gone_back.session.redo_rewind().notes
+
+
+@pytest.mark.parametrize("options", [{"scope": "code"}, {"history": "fork"}])
+def test_a_redo_leaves_work_alone_that_began_between_the_rewind_and_its_undo(agent, options):
+    agent.turn("first", {"f": "1"})
+    agent.turn("second", {"f": "2"})
+    report = agent.session.rewind(2, **options)
+    if report.session is not agent.session:
+        report.session.close()
+    task = agent.session.tasks.spawn(["sh", "-c", "echo made > made; sleep 1000"], edits=["made"])
+    until((agent.project / "made").exists, "what it makes")
+    agent.session.undo_rewind()
+    assert agent.session.plan_undo(redo=True).tasks == ()
+    agent.session.redo_rewind()
+    assert ((agent.project / "f").read_text(), agent.state(task)) == ("1", "running")
+    assert "made" in agent.files
