@@ -245,9 +245,9 @@ class Capturing:
         return self._sure_touch_since(task, path) is None
 
     def _sure_touch_since(self, task: TaskRecord, path: str) -> Touch | None:
-        """Return the last touch of a path since a task began, but for those of tasks alone."""
+        """Return the last touch of a path since a task began, but for those of tasks alone, and looks."""
         since = [touch for touch in self._by_path.get(path, ()) if touch.order[0] > task.seq]
-        sure = [touch for touch in since if not touch.is_of_tasks]
+        sure = [touch for touch in since if not touch.is_of_tasks and not touch.only_looked]
         return sure[-1] if sure else None
 
     @cached_property

@@ -138,7 +138,7 @@ def needs_at_mark(touches: Iterable[Touch], mark: MarkRecord, span: Span, called
     for touch in touches:
         if touch.order >= mark.order:
             there.setdefault(touch.path, touch.before)
-        if touch.after is not None and same(touch.before.state, touch.after.state):
+        if touch.only_looked:
             continue
         if touch.turn == mark.turn and touch.order < mark.order:
             if touch.path in left or not span.is_of_workers(touch):
@@ -209,14 +209,13 @@ class _Needs:
             if not ours and touch.path not in targets:
                 outlasting[touch.path] = touch
                 continue
-            looked_only = touch.after is not None and same(touch.before.state, touch.after.state)
-            if ours and (self._looks_count or not looked_only) and touch.path not in targets:
+            if ours and (self._looks_count or not touch.only_looked) and touch.path not in targets:
                 targets[touch.path] = touch.before
                 other = outlasting.get(touch.path)
                 if other is not None and (_outlasts(other, touch) or _made_it_too(other, touch)):
                     contested[touch.path] = f"edited since by {self._called(other)}"
             between.note(touch)
-            if looked_only:
+            if touch.only_looked:
                 continue
             if touch.overlap:
                 contested[touch.path] = _OVERLAP

@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 from sessions.ids import CHILD_PREFIX, TASK_PREFIX
 from sessions.rewind.plan import History, Scope, TouchedFile
 from sessions.rewind.seam import Place
-from sessions.rewind.states import Image
+from sessions.rewind.states import Image, same
 
 REWINDS = frozenset({"rewind", "undo", "redo"})
 """What an author is called that is no agent."""
@@ -52,6 +52,11 @@ class Touch:
     def is_of_work(self) -> bool:
         """Whether a subagent or a task edited it last: while it has no end, they still do, or were not settled."""
         return self.by.startswith((CHILD_PREFIX, TASK_PREFIX))
+
+    @property
+    def only_looked(self) -> bool:
+        """Whether it changed nothing: that tells what the path was, never what its author left."""
+        return self.after is not None and same(self.before.state, self.after.state)
 
     @property
     def is_of_tasks(self) -> bool:

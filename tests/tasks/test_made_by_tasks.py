@@ -216,3 +216,17 @@ def test_what_the_agent_made_where_a_task_of_the_same_turn_may_is_no_conflict_un
         "d/b": task.id,
     }
     assert agent.session.plan_rewind(1).conflicts == ()
+
+
+def test_a_mark_of_a_later_turn_takes_nothing_a_task_made_for_the_agents_that_only_looked(agent):
+    (agent.project / "d").mkdir()
+    with agent.session.begin_turn("first"):
+        agent.python(MAKES_ONCE, edits=["d"])
+    with agent.session.begin_turn("second") as turn:
+        with turn.edit("d/new"):
+            pass
+        go(agent, "go")
+        until(lambda: contents(agent.project).get("d/new"), "what the task makes")
+        turn.mark("here")
+    agent.session.rewind(1)
+    assert contents(agent.project) == {}
