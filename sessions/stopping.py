@@ -36,6 +36,8 @@ from sessions.subagents.record import Ended, TaskRecord, ended_record
 from sessions.subagents.roster import Roster
 from sessions.subagents.watching import Watcher
 
+_LEAVING_S = 1.0
+"""How long, after Ctrl-C, a supervisor that has nobody left may take to leave."""
 _LEARNING_S = 1.0
 """How long a cancel waits until the owner of an adopted process knows how that ended."""
 _SETTLING_S = 5.0
@@ -243,8 +245,11 @@ class Stopping:
 
     def _give_up(self, going: Sequence[TaskRecord], inside: Mapping[str, Attached], by: object) -> list[TaskRecord]:
         """Leave what is still there as if nothing had been asked, or the next opening would finish it; return it."""
-        there = self._roster.to_stop(going)
-        self._take_back(there, inside, by)
+        try:
+            self._roster.wait_for_supervisors(going, _LEAVING_S)
+        finally:
+            there = self._roster.to_stop(going)
+            self._take_back(there, inside, by)
         return there
 
     def _take_back(self, tasks: Sequence[TaskRecord], inside: Mapping[str, Attached], by: object) -> None:

@@ -20,7 +20,7 @@ from sessions.subagents.attached import Attached
 from sessions.subagents.cancelling import Quarry, found, quarry_of
 from sessions.subagents.folder import TaskFolder
 from sessions.subagents.identity import Identity, is_alive
-from sessions.subagents.processes import living_below
+from sessions.subagents.processes import living_below, wait_for_end
 from sessions.subagents.record import Ended, State, TaskRecord
 
 _inside: dict[str, Attached] = {}  # of the process, not of a session: it may be closed and opened again
@@ -140,6 +140,15 @@ class Roster:
             if deadline is not None and time.monotonic() > deadline:
                 return
             time.sleep(_BETWEEN_S)
+
+    def wait_for_supervisors(self, tasks: Iterable[TaskRecord], timeout_s: float) -> None:
+        """Wait until the supervisors that have nobody left have left too: what they supervised is over only then."""
+        deadline = time.monotonic() + timeout_s
+        for task in tasks:
+            started = self.folder(task.id).started() if task.how == "spawn" else None
+            supervisor = started.supervisor if started is not None else None
+            if supervisor is not None and is_alive(supervisor) and living_below(supervisor) == []:
+                wait_for_end(supervisor, max(0.0, deadline - time.monotonic()))
 
     def gone_ns(self, task: TaskRecord) -> int | None:
         """Return when an adopted process of this one's was seen to be gone, as the system stamps files; None: never."""
