@@ -473,7 +473,7 @@ def test_nothing_is_left_open_in_the_host(lab):
     lab.start(["true"])
     with pytest.raises(OSError):
         lab.start(["no-such-program"])
-    assert set(os.listdir("/proc/self/fd")) == before
+    assert set(os.listdir("/proc/self/fd")) <= before
 
 
 def test_damaged_records_are_none(tmp_path):

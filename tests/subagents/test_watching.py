@@ -155,16 +155,16 @@ def test_closing_ends_the_thread_and_may_be_done_twice_and_from_the_thread_itsel
     assert closed.wait(programs.GIVE_UP_S)
     watcher.close()
     watcher.close()
-    assert threading.active_count() == threads
-    assert set(os.listdir("/proc/self/fd")) == before
+    assert threading.active_count() <= threads
+    assert set(os.listdir("/proc/self/fd")) <= before
     watcher.watch("a", task.started)
-    assert threading.active_count() == threads
+    assert threading.active_count() <= threads
 
 
 def test_a_watcher_nobody_used_has_no_thread():
     threads = threading.active_count()
     Watcher(print).close()
-    assert threading.active_count() == threads
+    assert threading.active_count() <= threads
 
 
 def test_an_interpreter_with_a_watcher_ends(lab):
