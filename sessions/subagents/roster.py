@@ -145,8 +145,7 @@ class Roster:
         """Wait until the supervisors that have nobody left have left too: what they supervised is over only then."""
         deadline = time.monotonic() + timeout_s
         for task in tasks:
-            started = self.folder(task.id).started() if task.how == "spawn" else None
-            supervisor = started.supervisor if started is not None else None
+            supervisor = self._supervisor(task)
             if supervisor is not None and is_alive(supervisor) and living_below(supervisor) == []:
                 wait_for_end(supervisor, max(0.0, deadline - time.monotonic()))
 
@@ -199,8 +198,12 @@ class Roster:
 
     def _is_supervised(self, task: TaskRecord) -> bool:
         """Tell whether its supervisor lives: it leaves when nobody of the task is left, and no look misses that."""
+        supervisor = self._supervisor(task)
+        return supervisor is not None and is_alive(supervisor)
+
+    def _supervisor(self, task: TaskRecord) -> Identity | None:
         started = self.folder(task.id).started() if task.how == "spawn" else None
-        return started is not None and started.supervisor is not None and is_alive(started.supervisor)
+        return started.supervisor if started is not None else None
 
     def _state_attached(self, task: TaskRecord) -> Ended | None:
         attached = _inside.get(task.id)
