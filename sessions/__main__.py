@@ -13,13 +13,20 @@ def main() -> int:
     try:
         from sessions.cli.app import run  # noqa: PLC0415 - importing this module costs nothing
 
-        return run(sys.argv[1:])
+        code = run(sys.argv[1:])
+        _ignore_ctrl_c()
     except KeyboardInterrupt:
-        import signal  # noqa: PLC0415 - as above
-
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        _ignore_ctrl_c()
         print("sessions: interrupted", file=sys.stderr)  # noqa: T201 - click may not be there yet
         return 130
+    return code
+
+
+def _ignore_ctrl_c() -> None:
+    """Let nothing come between what was said and the end of the process, or its exit code would say another thing."""
+    import signal  # noqa: PLC0415 - as above
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 if __name__ == "__main__":

@@ -11,8 +11,9 @@
 ===  ==========================================  =======================================================================
 
 While a task is being stopped it is *held back*: nobody settles it, for what becomes of it is not clear. One that cannot
-be stopped, or that runs on after Ctrl-C, is as if nothing had been asked. Nothing of this takes the session's lock: it
-works from another process than the one that has it.
+be stopped, or that runs on after Ctrl-C, is as if nothing had been asked. Ctrl-C comes only where something is waited
+for, and once: what is to be said and taken back then is not broken off again. Nothing of this takes the session's lock:
+it works from another process than the one that has it.
 """
 
 from __future__ import annotations
@@ -24,11 +25,12 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 
 from sessions import clock
 from sessions.errors import ConflictError, UnstoppableError
+from sessions.interrupts import Interrupts, deferred
 from sessions.rewind.edits import Recorder
 from sessions.rewind.log import CaptureLog
 from sessions.rewind.plan import StoppedTask
 from sessions.subagents.attached import Attached
-from sessions.subagents.cancelling import Caught, quarry_of, stop
+from sessions.subagents.cancelling import LEAVING_S, Caught, quarry_of, stop
 from sessions.subagents.family import with_nested, working_in
 from sessions.subagents.identity import Identity, is_alive
 from sessions.subagents.processes import own_line
@@ -36,12 +38,11 @@ from sessions.subagents.record import Ended, TaskRecord, ended_record
 from sessions.subagents.roster import Roster
 from sessions.subagents.watching import Watcher
 
-_LEAVING_S = 1.0
-"""How long, after Ctrl-C, a supervisor that has nobody left may take to leave."""
 _LEARNING_S = 1.0
 """How long a cancel waits until the owner of an adopted process knows how that ended."""
 _SETTLING_S = 5.0
 """How much longer than a process work inside the host may take to end: it cannot be killed."""
+_RUNS, _LEFT, _ENDED = "asked to end, but running on", "ended, but left processes", "ended"
 
 
 class Stopping:
@@ -162,7 +163,8 @@ class Stopping:
 
     def hold_back(self, by: object, tasks: Iterable[TaskRecord]) -> None:
         """Settle none of the tasks until whoever asks lets them go: what becomes of them is not clear."""
-        self._held_back[by] = frozenset(task.id for task in tasks)
+        with self._lock:
+            self._held_back[by] = frozenset(task.id for task in tasks)
 
     def is_held_back(self, task: str) -> bool:
         """Tell whether a task is held back."""
@@ -170,16 +172,18 @@ class Stopping:
 
     def let_go(self, by: object) -> None:
         """Let tasks that were held back be settled; what is let go already stays so."""
-        self._held_back.pop(by, None)
+        with self._lock:
+            self._held_back.pop(by, None)
 
     def _stop(self, going: Sequence[TaskRecord], done: list[StoppedTask]) -> None:
-        over = {task.id for task in going if self._is_over(task)}
         by = object()
-        try:
-            self.hold_back(by, going)
-            self._stop_and_record(going, done, over=over, by=by)
-        finally:
-            self.let_go(by)
+        with deferred() as interrupts:  # but for where there is something to wait for
+            over = {task.id for task in going if self._is_over(task)}
+            try:
+                self.hold_back(by, going)
+                self._stop_and_record(going, done, over=over, by=by, interrupts=interrupts)
+            finally:
+                self.let_go(by)
 
     def _is_over(self, task: TaskRecord) -> bool:
         """Tell whether the program of a task ended by itself: what is still there it left behind."""
@@ -191,27 +195,40 @@ class Stopping:
         return ended is not None and ended.state != "cancelled"
 
     def _stop_and_record(
-        self, going: Sequence[TaskRecord], done: list[StoppedTask], *, over: Container[str], by: object
+        self,
+        going: Sequence[TaskRecord],
+        done: list[StoppedTask],
+        *,
+        over: Container[str],
+        by: object,
+        interrupts: Interrupts,
     ) -> None:
         marked = [task for task in going if task.ended is None and task.how != "attach" and task.id not in over]
         attached = self._roster.attached
         inside = {task.id: attached[task.id] for task in going if task.how == "attach" and task.id in attached}
         troubles: dict[str, str] = {}
         try:
-            for task in marked:
-                self._roster.folder(task.id).mark_cancelled()
-            stopped = self._stopped(going, inside, troubles)
-            self._roster.wait_for_owners(going, _LEARNING_S)
-        except BaseException as error:
-            there = self._give_up(going, inside, by)
-            if isinstance(error, KeyboardInterrupt):
-                raise KeyboardInterrupt(_interrupted(going, there)) from error
+            with interrupts.allowed():
+                for task in marked:
+                    self._roster.folder(task.id).mark_cancelled()
+                stopped = self._stopped(going, inside, troubles)
+                self._roster.wait_for_owners(going, _LEARNING_S)
+        except KeyboardInterrupt as error:
+            self._give_up(going, inside, by)
+            raise self._interrupted(going) from error
+        except BaseException:
+            self._give_up(going, inside, by)
             raise
         proven = [task for task in going if not stopped[task.id].survivors]
         left = [task for task in going if task not in proven]
         self._take_back(left, inside, by)
         done += [StoppedTask(task.id, task.label, stopped[task.id].proof) for task in proven]
         self._conclude_stopped(proven, over=over)
+        try:
+            with interrupts.allowed():
+                pass
+        except KeyboardInterrupt as error:
+            raise self._interrupted(going) from error
         if left:
             unstoppable = UnstoppableError(_survivors(left, stopped, troubles))
             if done:
@@ -243,24 +260,31 @@ class Stopping:
                 stopped[task.id] = Caught(() if gone else (started.main.pid,) if started else (), "")
         return stopped
 
-    def _give_up(self, going: Sequence[TaskRecord], inside: Mapping[str, Attached], by: object) -> list[TaskRecord]:
-        """Leave what is still there as if nothing had been asked, or the next opening would finish it; return it."""
-        try:
-            self._roster.wait_for_supervisors(going, _LEAVING_S)
-        finally:
-            there = self._roster.to_stop(going)
-            self._take_back(there, inside, by)
-        return there
+    def _give_up(self, going: Sequence[TaskRecord], inside: Mapping[str, Attached], by: object) -> None:
+        """Leave what is still there as if nothing had been asked, or the next opening would finish it."""
+        self._roster.wait_for_supervisors(going, LEAVING_S)
+        self._take_back(self._roster.to_stop(going), inside, by)
 
     def _take_back(self, tasks: Sequence[TaskRecord], inside: Mapping[str, Attached], by: object) -> None:
         """Make nothing of it that tasks were asked to end: when they do, they end by themselves."""
         with self._lock:  # of two who give up, the last one takes the mark back
-            self._held_back[by] = self._held_back.get(by, frozenset()).difference(task.id for task in tasks)
-            for task in tasks:
+            others = frozenset().union(*(held for owner, held in self._held_back.items() if owner is not by))
+            for task in tasks:  # marked no more before anybody may settle it
                 if task.id in inside:
                     inside[task.id].uncancel()
-                elif task.how != "attach" and not self.is_held_back(task.id):  # else somebody else still cancels it
+                elif task.how != "attach" and task.id not in others:
                     self._roster.folder(task.id).unmark_cancelled()
+            self._held_back[by] = self._held_back.get(by, frozenset()).difference(task.id for task in tasks)
+
+    def _interrupted(self, going: Sequence[TaskRecord]) -> KeyboardInterrupt:
+        """Return what to raise after Ctrl-C: it says what became of the tasks, as far as that is to be seen now."""
+        there = {task.id for task in self._roster.to_stop(going)}
+        fates: dict[str, list[str]] = {_RUNS: [], _LEFT: [], _ENDED: []}
+        for task in going:
+            over = task.id in there and self._roster.state(task) is not None
+            fates[_LEFT if over else _RUNS if task.id in there else _ENDED].append(task.label)
+        said = (f"{fate}: {', '.join(labels)}" for fate, labels in fates.items() if labels)
+        return KeyboardInterrupt("; ".join(["interrupted", *said]))
 
     def _conclude_stopped(self, tasks: Sequence[TaskRecord], *, over: Container[str]) -> None:
         """Record what tasks left, and that they are cancelled; of those that were over, settling records the end."""
@@ -286,10 +310,3 @@ def _survivors(
         if task.how == "attach"
     }
     return inside | {f"{task.label!r} ({task.id})": stopped[task.id].survivors for task in left if task.how != "attach"}
-
-
-def _interrupted(going: Sequence[TaskRecord], there: Sequence[TaskRecord]) -> str:
-    runs, ended = ([task.label for task in going if (task in there) is still] for still in (True, False))
-    said = [f"asked to end, but running on: {', '.join(runs)}"] if runs else []
-    said += [f"ended: {', '.join(ended)}"] if ended else []
-    return "; ".join(["interrupted", *said])

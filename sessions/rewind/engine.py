@@ -25,14 +25,11 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import signal
-import threading
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import FrameType
 
 from sessions.errors import IncompleteError, StaleError
+from sessions.interrupts import deferred
 from sessions.rewind.applying import Applier
 from sessions.rewind.journal import Journal, Record
 from sessions.rewind.judge import Change
@@ -97,7 +94,7 @@ class Engine:
         except BaseException:
             self._discard_fork(draft)
             raise
-        with _uninterrupted():
+        with deferred():
             try:
                 self._journal.commit(record)
             except BaseException:
@@ -144,7 +141,7 @@ class Engine:
         if self._is_recorded(record):  # all was done but the last rename
             self._journal.finish(record)
             return Outcome(record)
-        with _uninterrupted():
+        with deferred():
             if self._journal.is_aborted(record):
                 return Outcome(record, self._put_back(record, None), put_back=True)
             try:
@@ -252,27 +249,3 @@ def _entry(record: Record, left: tuple[str, ...]) -> dict[str, object]:
             if change.path in captured
         ]
     return entry
-
-
-@contextlib.contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Hold Ctrl-C back until the block is left; then it is delivered."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    pending: list[int] = []
-
-    def note(number: int, _frame: FrameType | None) -> None:
-        pending.append(number)
-
-    previous = signal.getsignal(signal.SIGINT)
-    if previous is None:  # installed by something that is not Python: it cannot be put back
-        yield
-        return
-    signal.signal(signal.SIGINT, note)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, previous)
-        if pending:
-            signal.raise_signal(signal.SIGINT)

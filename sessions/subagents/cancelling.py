@@ -30,7 +30,7 @@ _LOOKS = 3  # in a row that find nobody
 _ROUNDS = 20  # of freezing and killing, before survivors are named
 _FREEZES = 100  # looks per round
 _DYING_S = 2.0  # how long a killed process may take to die, for each that does before it
-_LEAVING_S = 1.0  # likewise for a supervisor that has nobody left
+LEAVING_S = 1.0  # likewise for a supervisor that has nobody left
 _CHASE_S = 5.0  # how long to run after one that forks faster than it can be looked at
 _BETWEEN_S = 0.01  # between looks while something still ends by itself
 
@@ -209,7 +209,7 @@ class _Hunt:
                 idle_since[task] = since
                 if not found and wait_for_end(supervisor, 0.002):
                     del waiting[task]
-                elif not found and now - since > _LEAVING_S:
+                elif not found and now - since > LEAVING_S:
                     self.signal(supervisor, signal.SIGKILL)
                 elif now > deadline:
                     self.left[task] |= {*found} or {supervisor}

@@ -144,10 +144,12 @@ class Roster:
     def wait_for_supervisors(self, tasks: Iterable[TaskRecord], timeout_s: float) -> None:
         """Wait until the supervisors that have nobody left have left too: what they supervised is over only then."""
         deadline = time.monotonic() + timeout_s
-        for task in tasks:
-            supervisor = self._supervisor(task)
-            if supervisor is not None and is_alive(supervisor) and living_below(supervisor) == []:
-                wait_for_end(supervisor, max(0.0, deadline - time.monotonic()))
+        waiting = [supervisor for task in tasks if (supervisor := self._supervisor(task)) is not None]
+        while waiting and time.monotonic() < deadline:
+            waiting = [supervisor for supervisor in waiting if is_alive(supervisor)]
+            if not (leaving := [supervisor for supervisor in waiting if living_below(supervisor) == []]):
+                return
+            wait_for_end(leaving[0], _BETWEEN_S)
 
     def gone_ns(self, task: TaskRecord) -> int | None:
         """Return when an adopted process of this one's was seen to be gone, as the system stamps files; None: never."""

@@ -352,21 +352,3 @@ def test_a_cancel_that_was_broken_off_takes_nothing_from_another_one(agent, monk
     assert agent.session.tasks.cancel(task.id).state == "cancelled"
     agent.reopen()
     assert (agent.state(task), notices(agent.session)) == ("cancelled", [])
-
-
-def test_ctrl_c_in_the_moment_between_the_last_process_and_its_supervisor_finds_the_task_ended(agent, monkeypatch):
-    task = agent.spawn("first", "import time; time.sleep(1000)")
-    supervisor = _parent(task.pid)
-
-    def stopping(_quarries, **_options):
-        os.kill(supervisor, signal.SIGSTOP)
-        os.kill(task.pid, signal.SIGTERM)
-        until(lambda: not alive(task.pid), "its end")
-        threading.Timer(0.2, os.kill, (supervisor, signal.SIGCONT)).start()
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(sessions.stopping, "stop", stopping)
-    with pytest.raises(KeyboardInterrupt, match=r"^interrupted; ended: \w+$"):
-        agent.session.tasks.cancel(task.id)
-    agent.reopen()
-    assert (agent.state(task), notices(agent.session)) == ("cancelled", [])

@@ -1,0 +1,107 @@
+"""Ctrl-C held back, and let through where it may come."""
+
+import os
+import signal
+import threading
+
+import pytest
+
+from sessions.interrupts import deferred
+
+
+def press():
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_it_waits_until_the_block_is_left_and_comes_once():
+    done = []
+
+    def work():
+        with deferred():
+            press()
+            press()
+            done.append(1)
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert done
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_it_comes_where_it_is_allowed_and_a_second_one_not_even_there():
+    steps = []
+
+    def work():
+        with deferred() as interrupts:
+            try:
+                with interrupts.allowed():
+                    press()
+                    steps.append("never")
+            except KeyboardInterrupt:
+                press()
+                steps.append("tidied up")
+                raise
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert steps == ["tidied up"]
+
+
+def test_one_that_waited_comes_when_it_is_allowed():
+    steps = []
+
+    def work():
+        with deferred() as interrupts:
+            press()
+            steps.append("held back")
+            with interrupts.allowed():
+                steps.append("never")
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert steps == ["held back"]
+
+
+def test_one_inside_another_holds_it_back_for_both():
+    steps = []
+
+    def work():
+        with deferred():
+            with deferred() as inner, inner.allowed():
+                press()
+                steps.append("inner")
+            steps.append("outer")
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert steps == ["inner", "outer"]
+
+
+def test_another_error_comes_through_with_it_as_its_context():
+    def work():
+        with deferred():
+            press()
+            raise ValueError
+
+    with pytest.raises(KeyboardInterrupt) as came:
+        work()
+    assert isinstance(came.value.__context__, ValueError)
+
+
+def test_other_threads_and_programs_that_ignore_it_are_let_be():
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with deferred() as interrupts, interrupts.allowed():
+            press()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    handlers = []
+
+    def look():
+        with deferred() as interrupts, interrupts.allowed():
+            handlers.append(signal.getsignal(signal.SIGINT))
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    thread.join()
+    assert handlers == [before]
