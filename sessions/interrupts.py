@@ -8,6 +8,8 @@ import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
 
+Handler = Callable[[int, FrameType | None], object] | int
+
 
 class Interrupts:
     """Ctrl-C within a block of ``deferred``.
@@ -16,7 +18,7 @@ class Interrupts:
         pending: Whether it came and is held back.
     """
 
-    def __init__(self, handler: Callable[[int, FrameType | None], object] | None = None) -> None:
+    def __init__(self, handler: Handler = signal.SIG_IGN) -> None:
         self.pending = False
         self._allowed = False
         self._handler = handler
@@ -37,20 +39,24 @@ class Interrupts:
         """Take the signal: hold it back, or do what was done with it before the block, which may raise."""
         if not self._allowed:
             self.pending = True
-        elif self._handler is not None:
+        elif callable(self._handler):
             self._allowed = False  # first: from here on no further one raises
             self._handler(number, frame)
             self._allowed = True
+        else:
+            signal.signal(signal.SIGINT, self._handler)
+            signal.raise_signal(signal.SIGINT)
 
 
 @contextlib.contextmanager
 def deferred() -> Iterator[Interrupts]:
     """Hold Ctrl-C back until the block is left; then it is delivered, once, unless the block ends with one already.
 
-    Does nothing on a thread other than the main one, which never gets it, and where Python does not handle it.
+    Does nothing on a thread other than the main one, which never gets it; where it is ignored; and where something
+    other than Python handles it, for that could not be put back.
     """
     handler = signal.getsignal(signal.SIGINT) if threading.current_thread() is threading.main_thread() else None
-    if not callable(handler):
+    if handler is None or handler is signal.SIG_IGN:
         yield Interrupts()
         return
     interrupts = Interrupts(handler)

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -86,6 +88,19 @@ def test_another_error_comes_through_with_it_as_its_context():
     with pytest.raises(KeyboardInterrupt) as came:
         work()
     assert isinstance(came.value.__context__, ValueError)
+
+
+def test_a_program_that_it_ends_is_ended_by_it_when_the_block_is_left_or_lets_it():
+    for lets in ("pass", "inner.__enter__()"):
+        code = (
+            "import os, signal; from sessions.interrupts import deferred; signal.signal(2, signal.SIG_DFL)\n"
+            "with deferred() as held:\n"
+            f"    inner = held.allowed(); os.kill(os.getpid(), 2); print('held back', flush=True); {lets}\n"
+            f"    print('left', flush=True)\n"
+        )
+        ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        said = "held back\nleft\n" if lets == "pass" else "held back\n"
+        assert (ended.returncode, ended.stdout) == (-signal.SIGINT, said)
 
 
 def test_other_threads_and_programs_that_ignore_it_are_let_be():
