@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dis
 import itertools
+import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
@@ -47,7 +48,9 @@ def _interrupted(number: int, work: Callable[[], object], files: frozenset[str |
             left -= 1
             if left < 0:
                 sys.settrace(None)
-                raise KeyboardInterrupt
+                handler = signal.getsignal(signal.SIGINT)
+                assert callable(handler)
+                handler(signal.SIGINT, frame)  # raises it, unless it is held back just here
         return trace
 
     before = sys.gettrace()
