@@ -8,7 +8,7 @@ import sys
 def main() -> int:
     """Run the command line with the process's arguments; return its exit code.
 
-    Ctrl-C is 130 in one line from the first import on.
+    Ctrl-C is 130 in one line from the first import on; behind this it is ignored, for the process is to end.
     """
     try:
         from sessions.cli.app import run  # noqa: PLC0415 - importing this module costs nothing

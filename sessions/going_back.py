@@ -160,10 +160,9 @@ def _saying(stopped: Sequence[StoppedTask]) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as error:
-        if not stopped:
+        if error.args or not stopped:  # else it came between two steps, and nobody said so yet
             raise
-        gone = ", ".join(task.label for task in stopped)
-        raise KeyboardInterrupt(f"{str(error) or 'interrupted'}; stopped before: {gone}") from error
+        raise KeyboardInterrupt(f"interrupted; ended: {', '.join(task.label for task in stopped)}") from error
     except SessionsError as error:
         if stopped:
             gone = ", ".join(task.label for task in stopped)

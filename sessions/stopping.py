@@ -42,7 +42,6 @@ _LEARNING_S = 1.0
 """How long a cancel waits until the owner of an adopted process knows how that ended."""
 _SETTLING_S = 5.0
 """How much longer than a process work inside the host may take to end: it cannot be killed."""
-_RUNS, _LEFT, _ENDED = "asked to end, but running on", "ended, but left processes", "ended"
 
 
 class Stopping:
@@ -66,7 +65,7 @@ class Stopping:
         self._grace_s = grace_s
         self._held_back: dict[object, frozenset[str]] = {}  # by whom: tasks that are being cancelled, or just begun
         self._stopping_on: set[int] = set()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a host's handler of a signal may cancel a task just here
 
     def going(self, tasks: Sequence[TaskRecord]) -> list[TaskRecord]:
         """Return what ``cancel`` would stop: what is still there of tasks, and of those their subagents started.
@@ -138,7 +137,7 @@ class Stopping:
             ConflictError: Called on the thread a task runs on, or it runs inside another process; nothing was stopped.
             UnstoppableError: Not all could be stopped; the others were.
             OSError: They were stopped, and it could not be recorded; the next opening does.
-            KeyboardInterrupt: Ctrl-C came; it says who was asked to end. What did not end by then runs on.
+            KeyboardInterrupt: Ctrl-C came; it says who ended and who did not: that runs on.
         """
         done = done if done is not None else []
         known = {task.id for task in with_nested(tasks, self._log.read())}  # before looking: what comes later is late
@@ -214,10 +213,10 @@ class Stopping:
                 stopped = self._stopped(going, inside, troubles)
                 self._roster.wait_for_owners(going, _LEARNING_S)
         except KeyboardInterrupt as error:
-            self._give_up(going, inside, by)
-            raise self._interrupted(going) from error
+            there = self._give_up(going, inside, by, interrupts)
+            raise self._interrupted(going, there, done) from error
         except BaseException:
-            self._give_up(going, inside, by)
+            self._give_up(going, inside, by, interrupts)
             raise
         proven = [task for task in going if not stopped[task.id].survivors]
         left = [task for task in going if task not in proven]
@@ -225,10 +224,9 @@ class Stopping:
         done += [StoppedTask(task.id, task.label, stopped[task.id].proof) for task in proven]
         self._conclude_stopped(proven, over=over)
         try:
-            with interrupts.allowed():
-                pass
+            interrupts.deliver()
         except KeyboardInterrupt as error:
-            raise self._interrupted(going) from error
+            raise self._interrupted(going, {task.id for task in left}, done) from error
         if left:
             unstoppable = UnstoppableError(_survivors(left, stopped, troubles))
             if done:
@@ -260,29 +258,58 @@ class Stopping:
                 stopped[task.id] = Caught(() if gone else (started.main.pid,) if started else (), "")
         return stopped
 
-    def _give_up(self, going: Sequence[TaskRecord], inside: Mapping[str, Attached], by: object) -> None:
-        """Leave what is still there as if nothing had been asked, or the next opening would finish it."""
+    def _give_up(
+        self, going: Sequence[TaskRecord], inside: Mapping[str, Attached], by: object, interrupts: Interrupts
+    ) -> set[str]:
+        """Leave what is still there as if nothing had been asked, or the next opening would finish it; return it."""
         self._roster.wait_for_supervisors(going, LEAVING_S)
-        self._take_back(self._roster.to_stop(going), inside, by)
+        there = {task.id for task in self._roster.to_stop([task for task in going if task.how != "attach"])}
+        there |= {task.id for task in going if task.how == "attach" and not self._has_ended(task, interrupts)}
+        self._take_back([task for task in going if task.id in there], inside, by)
+        return there
+
+    def _has_ended(self, task: TaskRecord, interrupts: Interrupts) -> bool:
+        """Tell whether work inside a host has ended: its own function says so, which may raise, or be broken off."""
+        try:
+            with interrupts.allowed():
+                return not self._roster.to_stop([task])
+        except BaseException:  # noqa: BLE001 - somebody is giving up already; what is not known to have ended goes on
+            return False
 
     def _take_back(self, tasks: Sequence[TaskRecord], inside: Mapping[str, Attached], by: object) -> None:
         """Make nothing of it that tasks were asked to end: when they do, they end by themselves."""
         with self._lock:  # of two who give up, the last one takes the mark back
             others = frozenset().union(*(held for owner, held in self._held_back.items() if owner is not by))
             for task in tasks:  # marked no more before anybody may settle it
+                if task.id in others:
+                    continue
                 if task.id in inside:
                     inside[task.id].uncancel()
-                elif task.how != "attach" and task.id not in others:
+                elif task.how != "attach":
                     self._roster.folder(task.id).unmark_cancelled()
             self._held_back[by] = self._held_back.get(by, frozenset()).difference(task.id for task in tasks)
 
-    def _interrupted(self, going: Sequence[TaskRecord]) -> KeyboardInterrupt:
-        """Return what to raise after Ctrl-C: it says what became of the tasks, as far as that is to be seen now."""
-        there = {task.id for task in self._roster.to_stop(going)}
-        fates: dict[str, list[str]] = {_RUNS: [], _LEFT: [], _ENDED: []}
-        for task in going:
-            over = task.id in there and self._roster.state(task) is not None
-            fates[_LEFT if over else _RUNS if task.id in there else _ENDED].append(task.label)
+    def _interrupted(
+        self, going: Sequence[TaskRecord], there: Container[str], done: Iterable[StoppedTask]
+    ) -> KeyboardInterrupt:
+        """Return what to raise after Ctrl-C: it says what became of the tasks, as far as that is to be seen now.
+
+        Args:
+            there: Which of them were there a moment ago.
+            done: What was stopped by now, also before these.
+        """
+        runs = [task for task in going if task.id in there and task.how == "attach"]
+        leaves: list[TaskRecord] = []
+        for task in self._roster.to_stop([task for task in going if task.id in there and task not in runs]):
+            (runs if self._roster.state(task) is None else leaves).append(task)
+        ended = {task.id: task.label for task in done} | {task.id: task.label for task in going}
+        for task in (*runs, *leaves):
+            ended.pop(task.id, None)
+        fates = {
+            "running on": [task.label for task in runs],
+            "ended, but left processes": [task.label for task in leaves],
+            "ended": list(ended.values()),
+        }
         said = (f"{fate}: {', '.join(labels)}" for fate, labels in fates.items() if labels)
         return KeyboardInterrupt("; ".join(["interrupted", *said]))
 

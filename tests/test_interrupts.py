@@ -1,5 +1,6 @@
 """Ctrl-C held back, and let through where it may come."""
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -90,6 +91,76 @@ def test_another_error_comes_through_with_it_as_its_context():
     assert isinstance(came.value.__context__, ValueError)
 
 
+@pytest.fixture
+def hears():
+    """A handler that goes on, at first."""
+    heard = []
+
+    def hear(*_):
+        heard.append(len(heard))
+        if len(heard) == 1:
+            press()
+        elif len(heard) == 3:
+            raise InterruptedError
+
+    before = signal.signal(signal.SIGINT, hear)
+    yield heard
+    assert signal.getsignal(signal.SIGINT) is hear
+    signal.signal(signal.SIGINT, before)
+
+
+def test_a_handler_that_goes_on_hears_each_where_it_is_allowed_also_one_that_comes_while_it_runs(hears):
+    def work():
+        with deferred() as interrupts, interrupts.allowed():
+            press()
+            assert len(hears) == 2
+            press()
+
+    with pytest.raises(InterruptedError):
+        work()
+    assert hears == [0, 1, 2]
+
+
+def test_a_handler_that_raises_something_else_is_not_called_for_what_came_since(hears):
+    def work():
+        with deferred() as interrupts:
+            try:
+                with interrupts.allowed():
+                    press()
+                    press()
+            finally:
+                press()
+
+    with pytest.raises(InterruptedError):
+        work()
+    assert hears == [0, 1, 2]
+
+
+def test_a_handler_installed_inside_stays():
+    mine = []
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        with deferred():
+            signal.signal(signal.SIGINT, lambda *_: mine.append(1))
+        press()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert mine == [1]
+
+
+def test_an_event_loop_hears_of_it_once():
+    heard = []
+
+    async def work():
+        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, heard.append, 1)
+        with deferred():
+            press()
+        await asyncio.sleep(0.05)
+
+    asyncio.run(work())
+    assert heard == [1]
+
+
 def test_a_program_that_it_ends_is_ended_by_it_when_the_block_is_left_or_lets_it():
     for lets in ("pass", "inner.__enter__()"):
         code = (
@@ -108,6 +179,7 @@ def test_other_threads_and_programs_that_ignore_it_are_let_be():
     try:
         with deferred() as interrupts, interrupts.allowed():
             press()
+            assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGINT, before)
     handlers = []

@@ -463,7 +463,7 @@ def test_ctrl_c_while_stopping_says_who_runs_on_and_who_ended(work: Work) -> Non
     child = sessions("tasks", work.id, "--cancel", gone.id, "--cancel", stays.id, "--yes")
     until(lambda: gone.pid is not None and not alive(gone.pid))
     child.send_signal(signal.SIGINT)
-    said = b"sessions: interrupted; asked to end, but running on: stays; ended: gone\n"
+    said = b"sessions: interrupted; running on: stays; ended: gone\n"
     assert done(child) == (130, b"", said)
     assert stays.pid is not None
     assert alive(stays.pid)
@@ -479,7 +479,7 @@ def test_ctrl_c_while_a_rewind_stops_tasks_leaves_them_for_good(cli: Cli, work: 
     child = sessions("rewind", work.id, "--to", "1", "--yes")
     until(lambda: not alive(ends.pid))
     child.send_signal(signal.SIGINT)
-    said = b"sessions: interrupted; asked to end, but running on: stays; ended: ends\n"
+    said = b"sessions: interrupted; running on: stays; ended: ends\n"
     assert done(child) == (130, b"", said)
     (work.root / "settings.toml").write_text("[tasks]\ngrace_s = 0\n")
     assert cli("title", work.id, "goes on").exit_code == 0

@@ -91,7 +91,7 @@ def test_more_of_it_changes_neither_what_is_said_nor_what_is_left(agent, monkeyp
         return True
 
     first = pressed_when(asked)
-    with pytest.raises(KeyboardInterrupt, match=r"^interrupted; asked to end, but running on: \w+; ended: \w+$"):
+    with pytest.raises(KeyboardInterrupt, match=r"^interrupted; running on: \w+; ended: \w+$"):
         agent.session.tasks.cancel_all([stays, ends])
     first.join()
     monkeypatch.undo()
@@ -160,6 +160,72 @@ def test_a_handler_of_the_hosts_hears_of_it_and_the_tasks_are_stopped_if_it_goes
     finally:
         signal.signal(signal.SIGINT, before)
     assert heard == [signal.SIGINT]
+
+
+def test_a_host_whose_wait_hears_no_timeout_is_broken_off_by_the_next_press(agent):
+    over, asked, waits = threading.Event(), threading.Event(), []
+    agent.turn("first", {})
+
+    def waits_for_good(timeout_s):
+        if not asked.is_set() or threading.current_thread() is not threading.main_thread():
+            return over.wait(timeout_s)
+        waits.append(1)
+        return over.wait(60)
+
+    task = agent.session.tasks.attach(cancel=asked.set, wait=waits_for_good)
+    presses = [pressed_when(lambda at=at: len(waits) == at) for at in (1, 2)]
+    with pytest.raises(KeyboardInterrupt, match=r"^interrupted; running on: \w+"):
+        agent.session.tasks.cancel(task.id)
+    over.set()
+    for each in presses:
+        each.join()
+    until(lambda: agent.state(task) == "completed", "its end")
+
+
+def test_work_inside_the_host_that_one_gives_up_on_and_another_still_cancels_is_cancelled(agent, monkeypatch):
+    over, begun = threading.Event(), threading.Event()
+    agent.turn("first", {})
+    task = agent.session.tasks.attach(cancel=lambda: None, wait=over.wait)
+    stop = sessions.stopping.stop
+
+    def stopping(quarries, **options):
+        if threading.current_thread() is first:
+            begun.set()
+            until(lambda: len(agent.session.tasks._work.stopping._held_back) == 2, "the other")
+            raise KeyboardInterrupt
+        first.join()
+        over.set()
+        return stop(quarries, **options)
+
+    def cancel():
+        with pytest.raises(KeyboardInterrupt):
+            agent.session.tasks.cancel(task.id)
+
+    monkeypatch.setattr(sessions.stopping, "stop", stopping)
+    first = threading.Thread(target=cancel)
+    first.start()
+    begun.wait(60)
+    assert agent.session.tasks.cancel(task.id).state == "cancelled"
+
+
+def test_a_handler_of_the_hosts_may_cancel_a_task_at_any_moment(agent):
+    task = agent.spawn("first", "import time; time.sleep(1000)")
+    stopping, done = agent.session.tasks._work.stopping, []
+
+    class Pressing(dict):
+        def pop(self, *given):
+            if not done:
+                done.append(1)
+                press()
+            return super().pop(*given)
+
+    before = signal.signal(signal.SIGINT, lambda *_: done.append(agent.session.tasks.cancel(task.id)))
+    try:
+        stopping._held_back = Pressing(stopping._held_back)
+        agent.spawn("second", "pass")
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert done[1].state == "cancelled"
 
 
 def test_when_the_command_has_said_its_last_it_changes_no_exit_code():
