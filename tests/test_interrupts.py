@@ -38,8 +38,12 @@ def test_it_comes_where_it_is_allowed_and_a_second_one_not_even_there():
         with deferred() as interrupts:
             try:
                 with interrupts.allowed():
-                    press()
-                    steps.append("never")
+                    try:
+                        press()
+                        steps.append("never")
+                    finally:
+                        press()
+                        steps.append("tidied up inside")
             except KeyboardInterrupt:
                 press()
                 steps.append("tidied up")
@@ -47,7 +51,7 @@ def test_it_comes_where_it_is_allowed_and_a_second_one_not_even_there():
 
     with pytest.raises(KeyboardInterrupt):
         work()
-    assert steps == ["tidied up"]
+    assert steps == ["tidied up inside", "tidied up"]
 
 
 def test_one_that_waited_comes_when_it_is_allowed():

@@ -183,7 +183,7 @@ def test_a_host_whose_wait_hears_no_timeout_is_broken_off_by_the_next_press(agen
 
 
 def test_work_inside_the_host_that_one_gives_up_on_and_another_still_cancels_is_cancelled(agent, monkeypatch):
-    over, begun = threading.Event(), threading.Event()
+    over, begun, both = threading.Event(), threading.Event(), threading.Event()
     agent.turn("first", {})
     task = agent.session.tasks.attach(cancel=lambda: None, wait=over.wait)
     stop = sessions.stopping.stop
@@ -191,8 +191,9 @@ def test_work_inside_the_host_that_one_gives_up_on_and_another_still_cancels_is_
     def stopping(quarries, **options):
         if threading.current_thread() is first:
             begun.set()
-            until(lambda: len(agent.session.tasks._work.stopping._held_back) == 2, "the other")
+            both.wait(60)
             raise KeyboardInterrupt
+        both.set()
         first.join()
         over.set()
         return stop(quarries, **options)
