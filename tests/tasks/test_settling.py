@@ -329,7 +329,7 @@ def _parent(pid):
 
 def test_a_cancel_that_was_broken_off_takes_nothing_from_another_one(agent, monkeypatch):
     task = agent.spawn("first", "import time; time.sleep(1000)")
-    begun, breaks_off = threading.Event(), threading.Event()
+    begun, breaks_off, marked = threading.Event(), threading.Event(), []
     stop = sessions.stopping.stop
 
     def stopping(quarries, **options):
@@ -339,6 +339,7 @@ def test_a_cancel_that_was_broken_off_takes_nothing_from_another_one(agent, monk
             raise KeyboardInterrupt
         breaks_off.set()
         first.join()
+        marked.extend(agent.sidecar.glob("tasks/*/cancel"))  # what finishes this cancel after a crash
         return stop(quarries, **options)
 
     def cancel():
@@ -350,5 +351,6 @@ def test_a_cancel_that_was_broken_off_takes_nothing_from_another_one(agent, monk
     first.start()
     begun.wait(60)
     assert agent.session.tasks.cancel(task.id).state == "cancelled"
+    assert len(marked) == 1
     agent.reopen()
     assert (agent.state(task), notices(agent.session)) == ("cancelled", [])
