@@ -20,6 +20,7 @@ class SessionInfo:
         last_active_at: When its file was last written.
         total_tokens: The size of the model's context as last reported; None when never.
         damaged: Whether something in what was read for this cannot be read.
+        parent_id: Of a subagent's session: the session that started it, else None.
     """
 
     id: str
@@ -33,6 +34,7 @@ class SessionInfo:
     path: Path
     forked_from: str | None = None
     damaged: bool = False
+    parent_id: str | None = None
 
     def to_json(self) -> dict[str, object]:
         """Return the shape ``sessions list --json`` prints."""

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from sessions.rewind.plan import StoppedTask
     from sessions.session import Session
 
-ListScope = Literal["project", "all"]
+ListScope = Literal["project", "worktrees", "all"]
 
 
 @dataclass(slots=True)
@@ -205,14 +205,19 @@ class SessionStore:
         scope: ListScope = "project",
         search: str | None = None,
         limit: int | None = None,
+        *,
+        children: bool = False,  # noqa: ARG002 - comes with the listing
+        unread: builtins.list[OSError] | None = None,  # noqa: ARG002 - likewise
     ) -> builtins.list[SessionInfo]:
         """Return the sessions, the one touched last first.
 
         Args:
             workdir: Whose sessions; default: the current directory.
-            scope: ``project`` or ``all``.
+            scope: ``project``; ``worktrees``: those of all worktrees of the same repository; or ``all``.
             search: Only those with this in title, id, branch or first prompt, in any case.
             limit: At most so many.
+            children: Whether the sessions of subagents follow the session they belong to; they do not count.
+            unread: Gets why a transcript, or a directory of transcripts, cannot be read and is left out.
         """
         if scope not in get_args(ListScope):
             raise RequestError(f"scope is {scope!r}, not one of {', '.join(get_args(ListScope))}")
@@ -232,6 +237,10 @@ class SessionStore:
             if limit is not None and len(rows) >= limit:
                 break
         return rows
+
+    def worktrees(self, workdir: str | os.PathLike[str] | None = None) -> tuple[str, ...]:
+        """Return the worktrees of the repository a directory lies in, its own first; alone outside a repository."""
+        return (os.path.realpath(workdir if workdir is not None else os.curdir),)
 
     # -- keeping in order ------------------------------------------------------------------------------------------
 

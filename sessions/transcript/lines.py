@@ -1,4 +1,4 @@
-"""Lines of a file on disk, from its end. A line ends with the newline byte and nothing else."""
+"""Lines of a file on disk, from either end. A line ends with the newline byte and nothing else."""
 
 from __future__ import annotations
 
@@ -58,6 +58,32 @@ def backward(descriptor: int, end: int, *, block: int = FIRST_BLOCK) -> Iterator
             pieces = parts
         end, block = start, min(2 * block, BLOCK)
     yield 0, b"".join(reversed(pieces))
+
+
+def forward(descriptor: int, end: int, *, block: int = FIRST_BLOCK) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines in front of ``end``, each with its offset and without its newline.
+
+    What follows the last newline is yielded only if it is not empty. Reads grow from ``block`` to 1 MiB; memory is
+    bounded by the longest line.
+    """
+    at = read_to = 0
+    pieces: list[bytes] = []  # of the line whose end is not read yet
+    while read_to < end:
+        data = read(descriptor, read_to, min(block, end - read_to))
+        if not data:
+            break
+        read_to, block = read_to + len(data), min(2 * block, BLOCK)
+        parts = data.split(b"\n")
+        pieces.append(parts[0])
+        if len(parts) == 1:
+            continue
+        parts[0] = b"".join(pieces)
+        pieces = [parts.pop()]
+        for line in parts:
+            yield at, line
+            at += len(line) + 1
+    if rest := b"".join(pieces):
+        yield at, rest
 
 
 def unterminated(descriptor: int, size: int) -> tuple[int, bytes]:

@@ -1,4 +1,7 @@
-"""What a list shows of a session, from the two ends of its file."""
+"""What a list shows of a session, from the two ends of its file.
+
+A list reads many files: of each end a few patterns are looked for, and only the lines they lie in are parsed.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,11 @@ from sessions.transcript.header import header_of
 from sessions.transcript.outline import Header, Summary
 
 SHORT_CHARACTERS = 200
+HEAD_BYTES = 16 * 1024  # read at first of the start: most prompts end there
 TOKENS_WINDOW_BYTES = 1 << 20  # how far back a message that reports its tokens is looked for
 TITLE_WINDOW_BYTES = 32 << 20  # how far back a title is searched that its writer did not keep near the end
+
+_TITLE, _TOKENS, _ROLLBACK, _ANSWER = b'"custom-title"', b'"total_tokens"', b'"rollback"', b'"assistant"'
 
 
 @dataclass(slots=True)
@@ -34,41 +40,44 @@ class _Seen:
 
     title: str | None = None
     tokens: int | None = None
-    messages: int = 0
     damaged: bool = False
     hidden: bool = False
 
 
 def head(path: Path) -> Header | None:
     """Return the header, read from the start of the file up to its first message; None for a headerless file."""
-    for offset, _, entry in scanning.every_line(path, buffer=lines.FIRST_BLOCK):
-        if entry.kind is Kind.HEADER:
-            return header_of(entry, offset)
-        if entry.kind is Kind.MESSAGE:
-            break
+    with lines.opened(path) as (descriptor, size):
+        for offset, raw in lines.forward(descriptor, size, block=HEAD_BYTES):
+            entry = codec.decode(raw)
+            if entry.kind is Kind.HEADER:
+                return header_of(entry, offset)
+            if entry.kind is Kind.MESSAGE:
+                break
     return None
 
 
-def summary(path: Path) -> Summary:
+def summary(source: Path | int, *, untitled: bool = False) -> Summary:
     """Return what a list shows of a session.
 
-    Parses 64 KiB at the end, or more up to a message that reports its tokens (at most 1 MiB and one line), and what
-    lies in front of the first prompt. Our writer keeps the title in the last 64 KiB; for others' files, and where
-    there is none, 32 MiB are searched. Where a rollback event lies in what was read, everything visible is looked at.
+    Reads 64 KiB at the end and 16 KiB at the start, and more where what it needs is not there: up to the first prompt;
+    back to a message that reports its tokens (at most 1 MiB, and only where no whole answer was seen); back to a title
+    (at most 32 MiB: our writer keeps it in the last 64 KiB, others may not). Where a rollback event lies in what was
+    read, everything visible is looked at. Memory is bounded by the longest line that is needed.
+
+    Args:
+        source: The transcript, or a descriptor of it, which stays open.
+        untitled: It is known that no title lies in front of the last 64 KiB: none is searched there.
 
     Raises:
         OSError: The file cannot be read. Damage inside it is no error.
     """
     seen = _Seen()
-    with lines.opened(path) as (descriptor, size):
+    with lines.opened(source) as (descriptor, size):
         written = os.fstat(descriptor).st_mtime
-        _read_end(descriptor, size, seen)
-        if seen.title is None:
-            found = scanning.last_title(descriptor, size, reach=TITLE_WINDOW_BYTES)
-            seen.title = None if found is None else found.text
-    start = _read_start(path, seen)
-    if seen.hidden:
-        start, seen.tokens = _visible_only(path, start)
+        _read_end(descriptor, size, seen, untitled=untitled)
+        start = _read_start(descriptor, size, seen)
+        if seen.hidden:
+            start, seen.tokens = _visible_only(descriptor, start)
     created = (start.header and start.header.created_at) or start.timestamp
     return Summary(
         header=start.header,
@@ -81,41 +90,69 @@ def summary(path: Path) -> Summary:
     )
 
 
-def _read_end(descriptor: int, size: int, seen: _Seen) -> None:
-    for offset, raw in lines.backward(descriptor, size):
-        read = size - offset
-        if raw:
-            _look_at_end(codec.decode(raw), seen)
-        if read >= titles.WINDOW_BYTES and (seen.tokens is not None or (seen.messages and read >= TOKENS_WINDOW_BYTES)):
-            return
+def _read_end(descriptor: int, size: int, seen: _Seen, *, untitled: bool) -> None:
+    at = max(0, size - titles.WINDOW_BYTES - 1)  # the byte in front of the window tells whether a line starts with it
+    block = lines.read(descriptor, at, size - at)
+    first = block.find(b"\n") + 1 if at else 0
+    window = block if at == 0 else block[first:] if first else b""
+    at = at + first if window else size
+    seen.hidden = _ROLLBACK in block
+    seen.damaged = b"\0" in block or _ends_damaged(descriptor, size, window)
+    seen.title = next((entry.title for entry in _lines_with(_TITLE, window) if entry.kind is Kind.TITLE), None)
+    if seen.title is None and at and not untitled:
+        found = scanning.last_title(descriptor, at, reach=TITLE_WINDOW_BYTES)
+        seen.title = None if found is None else found.text
+    seen.tokens = next(
+        (count for entry in _lines_with(_TOKENS, window) if (count := entry.total_tokens) is not None), None
+    )
+    if seen.tokens is None and at and _ANSWER not in window:
+        seen.tokens = _tokens_before(descriptor, at)
 
 
-def _look_at_end(entry: Entry, seen: _Seen) -> None:
-    if entry.kind is Kind.OPAQUE:
-        seen.damaged = seen.damaged or bool(entry.raw.strip())
-    elif entry.kind is Kind.ROLLBACK:
-        seen.hidden = True
-    elif entry.kind is Kind.TITLE and seen.title is None:
-        seen.title = entry.title
-    elif entry.kind is Kind.MESSAGE:
-        seen.messages += 1
-        if seen.tokens is None:
-            seen.tokens = entry.total_tokens
+def _ends_damaged(descriptor: int, size: int, window: bytes) -> bool:
+    """Tell whether the last line is torn, or cannot be read; an ended one longer than the window is not read."""
+    if window.endswith(b"\n"):
+        last = window[window.rfind(b"\n", 0, -1) + 1 : -1]
+    elif size and not lines.read(descriptor, size - 1, 1).endswith(b"\n"):
+        last = lines.unterminated(descriptor, size)[1]
+    else:
+        return False
+    return bool(last.strip()) and codec.decode(last).kind is Kind.OPAQUE
 
 
-def _read_start(path: Path, seen: _Seen) -> _Head:
+def _lines_with(needle: bytes, block: bytes) -> Iterator[Entry]:
+    """Yield the lines of a block that hold a pattern, the last first."""
+    end = len(block)
+    while (place := block.rfind(needle, 0, end)) >= 0:
+        start, behind = block.rfind(b"\n", 0, place) + 1, block.find(b"\n", place)
+        yield codec.decode(block[start : behind if behind >= 0 else len(block)])
+        end = start
+
+
+def _tokens_before(descriptor: int, end: int) -> int | None:
+    least = max(0, end - TOKENS_WINDOW_BYTES)
+    while (found := lines.find_last(descriptor, end, _TOKENS, least=least)) is not None:
+        end, raw = found
+        if (count := codec.decode(raw).total_tokens) is not None:
+            return count
+    return None
+
+
+def _read_start(descriptor: int, size: int, seen: _Seen) -> _Head:
     start = _Head()
-    for offset, _, entry in scanning.every_line(path, buffer=lines.FIRST_BLOCK):
-        if entry.kind is Kind.OPAQUE:
-            seen.damaged = seen.damaged or bool(entry.raw.strip())
-        elif entry.kind is Kind.ROLLBACK:
-            seen.hidden = True
-        elif entry.kind is Kind.HEADER:
-            start.header = start.header or header_of(entry, offset)
-        elif entry.kind is Kind.MESSAGE:
-            _take(entry, start)
-            if start.first_prompt is not None:
-                break
+    for offset, raw in lines.forward(descriptor, size, block=HEAD_BYTES):
+        entry = codec.decode(raw)
+        match entry.kind:
+            case Kind.OPAQUE:
+                seen.damaged = seen.damaged or bool(raw.strip())
+            case Kind.ROLLBACK:
+                seen.hidden = True
+            case Kind.HEADER:
+                start.header = start.header or header_of(entry, offset)
+            case Kind.MESSAGE:
+                _take(entry, start)
+                if start.first_prompt is not None:
+                    break
     return start
 
 
@@ -127,16 +164,15 @@ def _take(entry: Entry, start: _Head) -> None:
         start.first_prompt = turns.prompt_text(entry)[:SHORT_CHARACTERS]
 
 
-def _visible_only(path: Path, start: _Head) -> tuple[_Head, int | None]:
+def _visible_only(descriptor: int, start: _Head) -> tuple[_Head, int | None]:
     start = dataclasses.replace(start, first_prompt=None, first_summary=None)
-    with lines.opened(path) as (descriptor, _):
-        shown = collapse.messages(scanning.places_in(scanning.every_line(descriptor)))
-        for entry in _read(descriptor, shown):
-            _take(entry, start)
-            if start.first_prompt is not None:
-                break
-        tokens = (entry.total_tokens for entry in _read(descriptor, shown[::-1]))
-        return start, next((count for count in tokens if count is not None), None)
+    shown = collapse.messages(scanning.places_in(scanning.every_line(descriptor)))
+    for entry in _read(descriptor, shown):
+        _take(entry, start)
+        if start.first_prompt is not None:
+            break
+    tokens = (entry.total_tokens for entry in _read(descriptor, shown[::-1]))
+    return start, next((count for count in tokens if count is not None), None)
 
 
 def _read(descriptor: int, places: list[scanning.Place]) -> Iterator[Entry]:
