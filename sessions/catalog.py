@@ -1,95 +1,124 @@
-"""Which transcripts lie under a root, and which of them a reference names. Changes nothing."""
+"""Which transcripts lie under a root, by their names and what the system says of a file; none is looked into."""
 
 from __future__ import annotations
 
+import operator
 import os
-from collections.abc import Iterable, Iterator
+import stat
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
-from sessions import ids, paths
-from sessions.errors import AmbiguousError, NotFoundError, RequestError
+from sessions import ids
 from sessions.rewind.log import TIMELINE
-from sessions.transcript import reader
+
+BY_ACTIVITY = operator.attrgetter("mtime_ns", "name")
+"""What lists are ordered by, the greatest first: when a file was written last, then its name."""
+
+_SUFFIX = ".jsonl"
+_SIDECAR = ".ckpt"
 
 
-def find(root: Path, reference: str) -> Path:
-    """Return the transcript a reference names.
+class Found(NamedTuple):
+    """A transcript in a project's directory.
+
+    Attributes:
+        directory: The project's.
+        name: Of the file in it.
+        size: As the system says, like what follows; of a link, that of the file it leads to.
+    """
+
+    directory: str
+    name: str
+    size: int
+    mtime_ns: int
+    inode: int
+    ctime_ns: int
+
+    @property
+    def path(self) -> str:
+        """Where it lies."""
+        return f"{self.directory}/{self.name}"
+
+
+def found_in(directory: str, *, children: bool = False, unread: list[OSError] | None = None) -> Iterator[Found]:
+    """Yield the transcripts in a project's directory, in no order: those of subagents, or all others.
 
     Args:
-        reference: The id of a session, the beginning of its id, or its title; tried in this order. Of two projects with
-            a session of that id, the one touched last.
-
-    Raises:
-        RequestError: It is empty.
-        NotFoundError: There is no such session.
-        AmbiguousError: There are several.
+        unread: Gets why the directory, or a file in it, cannot be looked at; a missing one has none.
     """
-    if not reference:
-        raise RequestError("an empty session reference was given")
-    if reference.startswith(ids.CHILD_PREFIX):
-        children = [path for path in transcripts(root, children=True) if id_of(path).startswith(reference)]
-        if len(children) == 1 or (children := [path for path in children if id_of(path) == reference]):
-            return children[0]
-    listed = by_activity(transcripts(root))
-    exact = [path for path in listed if id_of(path) == reference]
-    if exact:
-        return exact[0]
-    begins = [path for path in listed if id_of(path).startswith(reference)]
-    if len(begins) == 1:
-        return begins[0]
-    titled = [path for path in listed if _title_of(path) == reference]
-    if len(titled) == 1:
-        return titled[0]
-    if candidates := titled or begins:
-        raise AmbiguousError("session", reference, [id_of(path) for path in candidates])
-    raise NotFoundError("session", reference, hint="'sessions list --all' shows them")
-
-
-def transcripts(root: Path, *, children: bool = False) -> Iterator[Path]:
-    """Yield the transcripts of all projects: those of subagents, or all others."""
-    projects = root / "projects"
-    yield from transcripts_in(projects, children=children)
-    try:
-        entries = sorted(os.scandir(projects), key=lambda entry: entry.name)
-    except OSError:
-        return
-    sidecars = {
-        paths.sidecar(path).name for which in (False, True) for path in transcripts_in(projects, children=which)
-    }
-    for entry in entries:
-        if entry.is_dir() and entry.name not in sidecars:
-            yield from transcripts_in(Path(entry.path), children=children)
-
-
-def transcripts_in(directory: Path, *, children: bool = False) -> Iterator[Path]:
-    """Yield the transcripts in a project's directory: those of subagents, or all others."""
-    try:
-        names = os.listdir(directory)
-    except OSError:
-        return
-    for name in names:
-        if not name.endswith(".jsonl") or name.startswith(".") or name == TIMELINE:
+    for entry in _entries(directory, unread):
+        if not is_transcript(entry.name, children=children):
             continue
-        path = directory / name
-        if name.startswith(ids.CHILD_PREFIX) == children and path.is_file():
-            yield path
+        try:
+            said = entry.stat()
+        except OSError as error:
+            if entry.is_symlink() or not isinstance(error, FileNotFoundError):  # else it was just removed
+                _note(error, unread)
+            continue
+        if stat.S_ISREG(said.st_mode):
+            yield Found(directory, entry.name, said.st_size, said.st_mtime_ns, said.st_ino, said.st_ctime_ns)
 
 
-def by_activity(found: Iterable[Path]) -> list[Path]:
-    """Return transcripts in the order of lists: the one written last first."""
-    return sorted(found, key=_written, reverse=True)
+def directories(root: Path, unread: list[OSError] | None = None) -> list[str]:
+    """Return the directories that transcripts lie in, sorted, ``projects`` itself first: that of sessions in ``/``."""
+    projects = str(root / "projects")
+    entries = list(_entries(projects, unread))
+    names = {entry.name for entry in entries}
+    own = {name for name in names if name.endswith(_SIDECAR) and name.removesuffix(_SIDECAR) + _SUFFIX in names}
+    return [projects, *sorted(entry.path for entry in entries if entry.name not in own and entry.is_dir())]
+
+
+def transcripts(root: Path, *, children: bool = False, unread: list[OSError] | None = None) -> list[Path]:
+    """Return the transcripts of all projects, the one written last first: those of subagents, or all others.
+
+    Args:
+        unread: As for ``found_in``.
+    """
+    places = directories(root, unread)
+    found = [each for place in places for each in found_in(place, children=children, unread=unread)]
+    return [Path(each.path) for each in sorted(found, key=BY_ACTIVITY, reverse=True)]
+
+
+def named(root: Path, session_id: str) -> list[Path]:
+    """Return the transcripts of sessions with an id, in all projects, the one written last first."""
+    if not ids.is_safe(session_id):
+        return [path for path in transcripts(root) if id_of(path) == session_id]
+    name = session_id + _SUFFIX
+    if not is_transcript(name, children=name.startswith(ids.CHILD_PREFIX)):
+        return []
+    places = (os.path.join(directory, name) for directory in directories(root))
+    return sorted((Path(path) for path in places if os.path.isfile(path)), key=_written, reverse=True)
+
+
+def is_transcript(name: str, *, children: bool) -> bool:
+    """Tell whether a file of that name in a project's directory is a transcript: a subagent's, or another."""
+    return (
+        name.endswith(_SUFFIX)
+        and name.startswith(ids.CHILD_PREFIX) == children
+        and not name.startswith(".")
+        and name != TIMELINE
+    )
 
 
 def id_of(path: Path) -> str:
     """Return the id of the session whose transcript this is."""
-    return path.name.removesuffix(".jsonl")
+    return path.name.removesuffix(_SUFFIX)
 
 
-def _title_of(path: Path) -> str | None:
+def _entries(directory: str, unread: list[OSError] | None) -> Iterator[os.DirEntry[str]]:
     try:
-        return reader.summary(path).title
-    except OSError:
-        return None
+        with os.scandir(directory) as entries:
+            yield from entries
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        _note(error, unread)
+
+
+def _note(error: OSError, unread: list[OSError] | None) -> None:
+    if unread is not None:
+        unread.append(error)
 
 
 def _written(path: Path) -> tuple[int, str]:

@@ -68,6 +68,7 @@ class AtomicFile(AtomicWriter):  # type: ignore[misc]  # atomicwrites ships no t
         temp_name: The temporary's name, for callers that write it down beforehand.
         mode: Permission bits; None keeps those of the replaced file, 0600 for a new one.
         sync_directory: Whether the rename itself is made durable.
+        durable: Whether anything is: else a power loss may leave the old file, or an empty or damaged one.
         before_rename: Called when the new file is complete and durable; what it raises leaves the old one in place.
     """
 
@@ -79,13 +80,15 @@ class AtomicFile(AtomicWriter):  # type: ignore[misc]  # atomicwrites ships no t
         temp_name: str | None = None,
         mode: int | None = None,
         sync_directory: bool = True,
+        durable: bool = True,
         before_rename: Callable[[], None] | None = None,
     ) -> None:
         super().__init__(os.fsdecode(path), mode="wb", overwrite=True)
         self._given_dir_fd = dir_fd
         self._temp = temp_name or f"{TEMP_PREFIX}{secrets.token_hex(8)}{TEMP_SUFFIX}"
         self._permissions = mode
-        self._sync_directory = sync_directory
+        self._sync_directory = sync_directory and durable
+        self._durable = durable
         self._before_rename = before_rename
         self._directory = -1
         self._name = ""
@@ -110,7 +113,8 @@ class AtomicFile(AtomicWriter):  # type: ignore[misc]  # atomicwrites ships no t
     def sync(self, f: FileIO) -> None:
         """Give the temporary the attributes of what it replaces, then make its content durable."""
         self._dress(f.fileno())
-        _sync(f.fileno())
+        if self._durable:
+            _sync(f.fileno())
 
     def commit(self, f: FileIO) -> None:  # noqa: ARG002 - the signature is atomicwrites'
         """Rename: the one step that makes it true.
@@ -171,6 +175,7 @@ def rewrite(
     temp_name: str | None = None,
     mode: int | None = None,
     sync_directory: bool = True,
+    durable: bool = True,
     before_rename: Callable[[], None] | None = None,
 ) -> None:
     """Replace the file at ``path`` by what ``write(descriptor)`` writes, in one step.
@@ -183,6 +188,7 @@ def rewrite(
         temp_name=temp_name,
         mode=mode,
         sync_directory=sync_directory,
+        durable=durable,
         before_rename=before_rename,
     )
     with file.open() as stream:

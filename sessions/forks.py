@@ -24,8 +24,8 @@ from datetime import datetime
 from pathlib import Path
 
 from sessions import clock, ids, leftovers, paths
-from sessions.branch import current_branch
 from sessions.errors import ConflictError, DataError, NotFoundError, RequestError
+from sessions.git import current_branch
 from sessions.rewind import offshoots, seam
 from sessions.rewind.carried import carried, rebase
 from sessions.rewind.forking import carry, size_in

@@ -1,40 +1,140 @@
-"""The rows of a list of sessions."""
+"""The rows of a list of sessions, and what one of them is made of."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
 from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 
-from sessions import clock, paths
+from sessions import clock
+from sessions.catalog import Found
 from sessions.transcript import reader
 
+_NS = 1_000_000_000
 
-@dataclass(frozen=True, slots=True)
-class SessionInfo:
-    """A row of a list.
+
+class Facts(NamedTuple):
+    """What is known of a transcript: which state of the file it was read from, and what a row shows of it.
+
+    All of it can be written as JSON. The first four fields are the state: while the system says the same of the file,
+    nothing else of it has changed.
 
     Attributes:
-        title: The title given, else the beginning of the first prompt, else of the first summary, else None.
-        workdir: Where it works; None for a headerless file.
-        last_active_at: When its file was last written.
-        total_tokens: The size of the model's context as last reported; None when never.
-        damaged: Whether something in what was read for this cannot be read.
-        parent_id: Of a subagent's session: the session that started it, else None.
+        created: As written in the file; None where nothing there says it.
     """
 
-    id: str
+    size: int
+    mtime_ns: int
+    inode: int
+    ctime_ns: int
     title: str | None
+    first_prompt: str | None
+    first_summary: str | None
     workdir: str | None
     git_branch: str | None
-    created_at: datetime
-    last_active_at: datetime
+    created: str | None
     total_tokens: int | None
-    first_prompt: str | None
-    path: Path
-    forked_from: str | None = None
-    damaged: bool = False
-    parent_id: str | None = None
+    forked_from: str | None
+    parent: str | None
+    root: str | None
+    damaged: bool
+
+
+class SessionInfo:
+    """A row of a list. Cheap to make by the thousand: times and paths are built when asked for.
+
+    Args:
+        directory: The project's directory the transcript lies in.
+        name: The transcript's.
+        facts: What is known of it.
+
+    Attributes:
+        id: The session's.
+    """
+
+    __slots__ = ("_directory", "_facts", "id")
+
+    def __init__(self, directory: str, name: str, facts: Facts) -> None:
+        self.id = name.removesuffix(".jsonl")
+        self._directory = directory
+        self._facts = facts
+
+    @property
+    def title(self) -> str | None:
+        """The title given, else the beginning of the first prompt, else of the first summary, else None."""
+        return self._facts.title or self._facts.first_prompt or self._facts.first_summary
+
+    @property
+    def given_title(self) -> str | None:
+        """The title given; None where there is none."""
+        return self._facts.title
+
+    @property
+    def first_prompt(self) -> str | None:
+        """The beginning of the first prompt."""
+        return self._facts.first_prompt
+
+    @property
+    def workdir(self) -> str | None:
+        """Where it works; None for a headerless file."""
+        return self._facts.workdir
+
+    @property
+    def git_branch(self) -> str | None:
+        """The branch it began on."""
+        return self._facts.git_branch
+
+    @property
+    def created_at(self) -> datetime:
+        """When it began."""
+        return clock.parse(self._facts.created or "") or self.last_active_at
+
+    @property
+    def last_active_at(self) -> datetime:
+        """When its file was last written."""
+        return clock.from_epoch(self._facts.mtime_ns / _NS)
+
+    @property
+    def total_tokens(self) -> int | None:
+        """The size of the model's context as last reported; None when never."""
+        return self._facts.total_tokens
+
+    @property
+    def path(self) -> Path:
+        """Its transcript."""
+        return Path(self._directory, f"{self.id}.jsonl")
+
+    @property
+    def forked_from(self) -> str | None:
+        """The id of the session it is a fork of."""
+        return self._facts.forked_from
+
+    @property
+    def parent_id(self) -> str | None:
+        """Of a subagent's session: the session that started it, else None."""
+        return self._facts.parent
+
+    @property
+    def root_id(self) -> str | None:
+        """Of a subagent's session: the session the user talks to, else None."""
+        return self._facts.root
+
+    @property
+    def damaged(self) -> bool:
+        """Whether something in what was read for this cannot be read."""
+        return self._facts.damaged
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, SessionInfo):
+            return NotImplemented
+        return (self.id, self._directory, self._facts) == (other.id, other._directory, other._facts)
+
+    def __hash__(self) -> int:
+        return hash((self.id, self._directory, self._facts))
+
+    def __repr__(self) -> str:
+        return f"SessionInfo(id={self.id!r}, title={self.title!r}, path={str(self.path)!r})"
 
     def to_json(self) -> dict[str, object]:
         """Return the shape ``sessions list --json`` prints."""
@@ -52,31 +152,36 @@ class SessionInfo:
         }
 
 
-def row_of(path: Path) -> SessionInfo | None:
-    """Return the row of a transcript, from its two ends; None where it cannot be read."""
+def read(found: Found) -> Facts:
+    """Return what is known of a transcript, from its two ends.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    descriptor = os.open(found.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
-        summary, status = reader.summary(path), path.stat()
-    except OSError:
-        return None
-    header = summary.header
-    return SessionInfo(
-        id=path.name.removesuffix(".jsonl"),
-        title=summary.title or summary.first_prompt or summary.first_summary,
+        status = os.fstat(descriptor)
+        summary = reader.summary(descriptor)
+    finally:
+        os.close(descriptor)
+    header, link = summary.header, summary.header.link if summary.header is not None else None
+    return Facts(
+        size=status.st_size,
+        mtime_ns=status.st_mtime_ns,
+        inode=status.st_ino,
+        ctime_ns=status.st_ctime_ns,
+        title=summary.title,
+        first_prompt=summary.first_prompt,
+        first_summary=summary.first_summary,
         workdir=header.workdir if header is not None else None,
         git_branch=header.git_branch if header is not None else None,
-        created_at=summary.created_at,
-        last_active_at=clock.from_epoch(status.st_mtime),
+        created=summary.created,
         total_tokens=summary.total_tokens,
-        first_prompt=summary.first_prompt,
-        path=path,
         forked_from=header.forked_from if header is not None else None,
+        parent=link.parent if link is not None else None,
+        root=link.root if link is not None else None,
         damaged=summary.damaged,
     )
-
-
-def belongs(row: SessionInfo, directory: str) -> bool:
-    """Tell whether a session of the project's directory is the project's: the encoded name alone proves nothing."""
-    return row.workdir is None or paths.resolved(row.workdir) == directory
 
 
 def mentions(row: SessionInfo, search: str) -> bool:

@@ -38,9 +38,7 @@ def encode_workdir(realpath: str) -> str:
     At most 200 UTF-16 units and 255 bytes; longer ones end in ``-`` and eight digits of the path's SHA-256. Different
     paths can have the same name, so the name proves nothing. Bytes that are not UTF-8 (surrogate escapes) pass through.
     """
-    name = _DRIVE.sub("", realpath, count=1) if _DRIVE.match(realpath) else realpath
-    name = name.removeprefix("/").replace("/", "-").replace("\\", "-")
-    name = _SPACE.sub("_", name).replace("\0", "_")
+    name = encoded(realpath)
     units = name.encode("utf-16-le", "surrogatepass")
     short = name
     if len(units) > 2 * MAX_UNITS:
@@ -48,6 +46,13 @@ def encode_workdir(realpath: str) -> str:
     if len(_as_bytes(short)) > MAX_NAME_BYTES:
         short = f"{_first_bytes(name)}-{_digest(realpath)}"
     return short
+
+
+def encoded(realpath: str) -> str:
+    """Return ``encode_workdir`` of a path without its limit: the name of a directory below it begins so."""
+    name = _DRIVE.sub("", realpath, count=1) if _DRIVE.match(realpath) else realpath
+    name = name.removeprefix("/").replace("/", "-").replace("\\", "-")
+    return _SPACE.sub("_", name).replace("\0", "_")
 
 
 def project_directory(root: Path, workdir: str | os.PathLike[str]) -> Path:

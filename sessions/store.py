@@ -8,11 +8,10 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, get_args
 
-from sessions import catalog, clock, files, ids, leftovers, paths, upkeep
+from sessions import catalog, clock, files, finding, ids, leftovers, paths, upkeep
 from sessions import settings as settings_module
-from sessions.branch import current_branch
 from sessions.errors import (
     AmbiguousError,
     ConflictError,
@@ -20,7 +19,9 @@ from sessions.errors import (
     RequestError,
     SessionsError,
 )
-from sessions.listing import SessionInfo, belongs, mentions, row_of
+from sessions.git import current_branch
+from sessions.listing import SessionInfo, mentions
+from sessions.overview import ListScope, Overview
 from sessions.place import Place
 from sessions.rewind.log import CaptureLog
 from sessions.subagent_sessions import begun, task_of
@@ -28,12 +29,11 @@ from sessions.transcript import reader
 from sessions.transcript.header import header_line
 from sessions.transcript.outline import Finding, Header, Link
 from sessions.upkeep import Checked, Pruned
+from sessions.worktrees import Worktrees
 
 if TYPE_CHECKING:
     from sessions.rewind.plan import StoppedTask
     from sessions.session import Session
-
-ListScope = Literal["project", "worktrees", "all"]
 
 
 @dataclass(slots=True)
@@ -197,7 +197,7 @@ class SessionStore:
 
     def find(self, reference: str) -> Path:
         """Return the transcript a reference names; see ``open``."""
-        return catalog.find(self.root, reference)
+        return finding.find(self.root, reference, self._overview())
 
     def list(
         self,
@@ -206,8 +206,8 @@ class SessionStore:
         search: str | None = None,
         limit: int | None = None,
         *,
-        children: bool = False,  # noqa: ARG002 - comes with the listing
-        unread: builtins.list[OSError] | None = None,  # noqa: ARG002 - likewise
+        children: bool = False,
+        unread: builtins.list[OSError] | None = None,
     ) -> builtins.list[SessionInfo]:
         """Return the sessions, the one touched last first.
 
@@ -224,23 +224,18 @@ class SessionStore:
         if limit is not None and limit < 1:
             return []
         directory = os.path.realpath(workdir if workdir is not None else os.curdir)
-        project = paths.project_directory(self.root, directory)
-        found = catalog.transcripts(self.root) if scope == "all" else catalog.transcripts_in(project)
-        rows: builtins.list[SessionInfo] = []
-        for path in catalog.by_activity(found):
-            row = row_of(path)
-            if row is None or (scope == "project" and not belongs(row, directory)):
-                continue
-            if search is not None and not mentions(row, search):
-                continue
-            rows.append(row)
-            if limit is not None and len(rows) >= limit:
-                break
-        return rows
+        overview = self._overview(unread)
+        rows = overview.rows(directory, scope, limit=limit if search is None else None)
+        if search is not None:
+            rows = [row for row in rows if mentions(row, search)][:limit]
+        return [*overview.with_children(rows)] if children else rows
 
     def worktrees(self, workdir: str | os.PathLike[str] | None = None) -> tuple[str, ...]:
         """Return the worktrees of the repository a directory lies in, its own first; alone outside a repository."""
-        return (os.path.realpath(workdir if workdir is not None else os.curdir),)
+        return Worktrees(os.path.realpath(workdir if workdir is not None else os.curdir)).roots
+
+    def _overview(self, unread: builtins.list[OSError] | None = None) -> Overview:
+        return Overview(self.root, unread=unread)
 
     # -- keeping in order ------------------------------------------------------------------------------------------
 
@@ -258,7 +253,7 @@ class SessionStore:
             LockedError: Somebody writes it, or one of its subagents' sessions; nothing was removed.
             IncompleteError: The session is gone, but not all that belonged to it; ``check`` removes the rest.
         """
-        twins = [path for path in catalog.transcripts(self.root) if catalog.id_of(path) == reference]
+        twins = catalog.named(self.root, reference)
         if len(twins) > 1:
             raise AmbiguousError("session", reference, [str(path) for path in twins])
         return self._drop(self.find(reference), lambda: None, stopped)
@@ -287,15 +282,20 @@ class SessionStore:
         """Finish what crashes left, in every session nobody has open."""
         return [checked for checked in self.check() if checked.recovered]
 
-    def check(self, reference: str | None = None) -> builtins.list[Checked]:
+    def check(
+        self, reference: str | None = None, *, unread: builtins.list[OSError] | None = None
+    ) -> builtins.list[Checked]:
         """Look at every byte of one session, or of all, and finish what a crash left where nobody has it open.
+
+        Args:
+            unread: Gets why a directory of transcripts, or what is called like one, cannot be looked at.
 
         Returns:
             A value for each session, in list order; damage is kept as it is and named.
         """
         if reference is not None:
             return [self._check(self.find(reference))]
-        chosen = catalog.by_activity(catalog.transcripts(self.root))
+        chosen = catalog.transcripts(self.root, unread=unread)
         return [*(self._check(transcript) for transcript in chosen), *upkeep.sweep(self.root)]
 
     def prune(self, *, undo: bool = False, dry_run: bool = False) -> builtins.list[Pruned]:
@@ -308,7 +308,7 @@ class SessionStore:
         Returns:
             A value for each session that something goes from, or that cannot be pruned now, in list order.
         """
-        chosen = catalog.by_activity(catalog.transcripts(self.root))
+        chosen = catalog.transcripts(self.root)
         return upkeep.prune(self.root, chosen, self._open_at, undo=undo, dry_run=dry_run)
 
     def _check(self, transcript: Path) -> Checked:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sessions.cli import options, output, render, unread
+from sessions.cli import options, output, render
 
 if TYPE_CHECKING:
     from sessions.store import SessionStore
@@ -29,9 +29,9 @@ def command(context: click.Context, reference: str | None, *, dry_run: bool, as_
     store = options.store()
     output.warn_settings(store.root)
     chosen = options.find(store, reference) if reference is not None else None
-    checked = _looked_at(store, chosen) if dry_run else store.check(chosen)
-    if chosen is None:
-        unread.warn(store, everywhere=True, named={each.session for each in checked})
+    unread: list[OSError] = []
+    checked = _looked_at(store, chosen, unread) if dry_run else store.check(chosen, unread=unread)
+    output.warn_unread(unread)
     recovered = any(each.recovered for each in checked)
     with output.after("what was half done was finished") if recovered else nullcontext():
         if as_json:
@@ -42,11 +42,11 @@ def command(context: click.Context, reference: str | None, *, dry_run: bool, as_
         context.exit(_FINDINGS_REMAIN)
 
 
-def _looked_at(store: SessionStore, reference: str | None) -> list[Checked]:
+def _looked_at(store: SessionStore, reference: str | None, unread: list[OSError]) -> list[Checked]:
     from sessions.transcript.outline import Finding  # noqa: PLC0415 - as above
     from sessions.upkeep import Checked  # noqa: PLC0415 - the help needs none
 
-    chosen = [reference] if reference is not None else [row.id for row in store.list(scope="all")]
+    chosen = [reference] if reference is not None else [row.id for row in store.list(scope="all", unread=unread)]
     found = []
     for each in chosen:
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from sessions import clock
-from sessions.cli import options, output, render, unread
+from sessions.cli import options, output, render
 
 
 @click.command("list")
@@ -20,8 +20,9 @@ def command(search: str | None, limit: int | None, *, everywhere: bool, as_json:
     tokens, and the title, else the beginning of the first prompt.
     """
     store = options.store()
-    rows = store.list(scope="all" if everywhere else "project", search=search, limit=limit)
-    unread.warn(store, everywhere=everywhere, named={row.id for row in rows})
+    unread: list[OSError] = []
+    rows = store.list(scope="all" if everywhere else "project", search=search, limit=limit, unread=unread)
+    output.warn_unread(unread)
     if as_json:
         output.structured([row.to_json() for row in rows])
         return

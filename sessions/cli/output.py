@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sessions.cli import options
-from sessions.picker.text import Line, plain, visible
+from sessions.picker.text import Line, plain, visible, visible_path
 from sessions.transcript import codec
 
 if TYPE_CHECKING:
@@ -119,6 +119,12 @@ class Findings:
             if finding not in self._said:
                 self._said.add(finding)
                 warn(f"{finding.kind.replace('_', ' ')}: {finding.where}: {finding.action}")
+
+
+def warn_unread(errors: Iterable[OSError]) -> None:
+    """Print which transcripts, and directories of them, are left out because they cannot be read."""
+    for error in errors:
+        warn(f"cannot be read, so it is left out: {visible_path(str(error.filename))}: {error.strerror}")
 
 
 def warn_settings(root: Path) -> None:

@@ -79,13 +79,18 @@ class Entry(NamedTuple):
     @property
     def total_tokens(self) -> int | None:
         """What the model reported for a message, prompt and answer together."""
-        usage = (self.data or {}).get("usage")
-        total = usage.get("total_tokens") if isinstance(usage, dict) else None
-        return total if isinstance(total, int) and not isinstance(total, bool) else None
+        return total_tokens(self.data) if self.data is not None else None
 
     def _text(self, key: str) -> str | None:
         value = self.data.get(key) if self.data is not None else None
         return value if isinstance(value, str) else None
+
+
+def total_tokens(data: dict[str, object]) -> int | None:
+    """Return what the model reported for a message; see ``Entry.total_tokens``."""
+    usage = data.get("usage")
+    total = usage.get("total_tokens") if isinstance(usage, dict) else None
+    return total if isinstance(total, int) and not isinstance(total, bool) else None
 
 
 COMPACT = ("compact", "compress")  # the second is the older spelling; a tuple, as a value may be unhashable

@@ -57,6 +57,8 @@ def header_of(entry: Entry, offset: int) -> Header:
 
 
 def _link_of(data: Mapping[str, object]) -> Link | None:
+    if "rootSession" not in data:
+        return None
     match data:
         case {"rootSession": str(root), "parentSession": str(parent), "spawnedBy": str(message)} if is_safe(root):
             return Link(root, parent, message)

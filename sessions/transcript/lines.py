@@ -73,15 +73,12 @@ def forward(descriptor: int, end: int, *, block: int = FIRST_BLOCK) -> Iterator[
         if not data:
             break
         read_to, block = read_to + len(data), min(2 * block, BLOCK)
-        parts = data.split(b"\n")
-        pieces.append(parts[0])
-        if len(parts) == 1:
-            continue
-        parts[0] = b"".join(pieces)
-        pieces = [parts.pop()]
-        for line in parts:
+        start = 0
+        while (newline := data.find(b"\n", start)) >= 0:
+            line = b"".join((*pieces, data[start:newline]))
             yield at, line
-            at += len(line) + 1
+            at, start, pieces = at + len(line) + 1, newline + 1, []
+        pieces.append(data[start:])
     if rest := b"".join(pieces):
         yield at, rest
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from sessions import clock
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -163,7 +165,8 @@ class Summary:
 
     Attributes:
         header: The header line; None for a headerless file.
-        created_at: Header, else first message, else the file's modification time.
+        created: When it began, as the header or else the first message spells it; None where neither does.
+        written: When the file was last written, in seconds since the epoch.
         title: The last title; None if there is none.
         first_prompt: The first 200 characters of the first prompt; None if there is none.
         first_summary: Likewise of a compact message in front of it.
@@ -172,9 +175,15 @@ class Summary:
     """
 
     header: Header | None
-    created_at: datetime
+    created: str | None
+    written: float
     title: str | None
     first_prompt: str | None
     first_summary: str | None
     total_tokens: int | None
     damaged: bool
+
+    @property
+    def created_at(self) -> datetime:
+        """When it began: as the header says, else the first message, else the time of the last change."""
+        return clock.parse(self.created or "") or clock.from_epoch(self.written)

@@ -9,12 +9,10 @@ import dataclasses
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 
-from sessions import clock
 from sessions.transcript import blocks, codec, collapse, lines, scanning, titles, turns
-from sessions.transcript.entry import Entry, Kind
+from sessions.transcript.entry import Entry, Kind, total_tokens
 from sessions.transcript.header import header_of
 from sessions.transcript.outline import Header, Summary
 
@@ -78,10 +76,10 @@ def summary(source: Path | int, *, untitled: bool = False) -> Summary:
         start = _read_start(descriptor, size, seen)
         if seen.hidden:
             start, seen.tokens = _visible_only(descriptor, start)
-    created = (start.header and start.header.created_at) or start.timestamp
     return Summary(
         header=start.header,
-        created_at=_moment(created, written),
+        created=(start.header and start.header.created_at) or start.timestamp,
+        written=written,
         title=seen.title,
         first_prompt=start.first_prompt,
         first_summary=start.first_summary,
@@ -102,9 +100,7 @@ def _read_end(descriptor: int, size: int, seen: _Seen, *, untitled: bool) -> Non
     if seen.title is None and at and not untitled:
         found = scanning.last_title(descriptor, at, reach=TITLE_WINDOW_BYTES)
         seen.title = None if found is None else found.text
-    seen.tokens = next(
-        (count for entry in _lines_with(_TOKENS, window) if (count := entry.total_tokens) is not None), None
-    )
+    seen.tokens = next(_counts_in(window), None)
     if seen.tokens is None and at and _ANSWER not in window:
         seen.tokens = _tokens_before(descriptor, at)
 
@@ -121,12 +117,27 @@ def _ends_damaged(descriptor: int, size: int, window: bytes) -> bool:
 
 
 def _lines_with(needle: bytes, block: bytes) -> Iterator[Entry]:
+    return map(codec.decode, _raw_lines_with(needle, block))
+
+
+def _raw_lines_with(needle: bytes, block: bytes) -> Iterator[bytes]:
     """Yield the lines of a block that hold a pattern, the last first."""
     end = len(block)
     while (place := block.rfind(needle, 0, end)) >= 0:
         start, behind = block.rfind(b"\n", 0, place) + 1, block.find(b"\n", place)
-        yield codec.decode(block[start : behind if behind >= 0 else len(block)])
+        yield block[start : behind if behind >= 0 else len(block)]
         end = start
+
+
+def _counts_in(window: bytes) -> Iterator[int]:
+    """Yield what the lines of a block report of tokens, the last first. Nothing else of them needs to be exact."""
+    for raw in _raw_lines_with(_TOKENS, window):
+        try:
+            data = codec.glance(raw)
+        except ValueError:
+            data = codec.decode(raw).data
+        if isinstance(data, dict) and (count := total_tokens(data)) is not None:
+            yield count
 
 
 def _tokens_before(descriptor: int, end: int) -> int | None:
@@ -178,7 +189,3 @@ def _visible_only(descriptor: int, start: _Head) -> tuple[_Head, int | None]:
 def _read(descriptor: int, places: list[scanning.Place]) -> Iterator[Entry]:
     for place in places:
         yield codec.decode(lines.read(descriptor, place.offset, place.end - place.offset).removesuffix(b"\n"))
-
-
-def _moment(text: str | None, written: float) -> datetime:
-    return clock.parse(text or "") or clock.from_epoch(written)

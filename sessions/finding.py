@@ -1,0 +1,45 @@
+"""Which session a reference names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sessions import catalog, ids
+from sessions.errors import AmbiguousError, NotFoundError, RequestError
+from sessions.overview import Overview
+
+
+def find(root: Path, reference: str, overview: Overview) -> Path:
+    """Return the transcript a reference names.
+
+    Args:
+        reference: The id of a session, the beginning of its id, or its title; tried in this order. Of two projects with
+            a session of that id, the one touched last.
+        overview: Asked only where it may be a title.
+
+    Raises:
+        RequestError: It is empty.
+        NotFoundError: There is no such session.
+        AmbiguousError: There are several.
+    """
+    if not reference:
+        raise RequestError("an empty session reference was given")
+    if exact := catalog.named(root, reference):
+        return exact[0]
+    if reference.startswith(ids.CHILD_PREFIX):
+        children = [path for path in catalog.transcripts(root, children=True) if _begins(path, reference)]
+        if len(children) == 1:
+            return children[0]
+    begins = [path for path in catalog.transcripts(root) if _begins(path, reference)]
+    if len({path.name for path in begins}) == 1:
+        return begins[0]
+    titled = [row.path for row in overview.rows("", "all") if row.given_title == reference]
+    if len(titled) == 1:
+        return titled[0]
+    if candidates := titled or begins:
+        raise AmbiguousError("session", reference, [catalog.id_of(path) for path in candidates])
+    raise NotFoundError("session", reference, hint="'sessions list --all' shows them")
+
+
+def _begins(path: Path, reference: str) -> bool:
+    return path.name.startswith(reference) and catalog.id_of(path).startswith(reference)

@@ -1,0 +1,101 @@
+"""Rows of lists that were read before, kept so that a file that did not change is not opened again.
+
+One file a project's directory, ``<root>/cache/rows/<name>.json``: a line that says what the second one is, and a line
+of JSON, ``{"<transcript's name>": [the fields of a row's facts]}``. It may be removed at any time. What it says of a
+transcript counts only while the system says of the file what it said then: size, times and inode (device and path are
+the directory's). A row of a file written less than two seconds before it was read is not kept: a further write might
+leave its times as they are. A cache that is cut, damaged, of another version or that cannot be written changes nothing
+but the time a list takes; it is replaced in one step, without waiting for the disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import zlib
+from pathlib import Path
+
+from sessions import clock, files
+from sessions.catalog import Found
+from sessions.listing import Facts
+from sessions.transcript import codec
+
+_VERSION = 1
+_SETTLED_NS = 2_000_000_000
+_LARGEST_BYTES = 32 << 20  # of more sessions than that no cache is kept
+
+
+class RowCache:
+    """The rows kept of one project's directory.
+
+    Args:
+        root: The store's.
+        directory: The project's.
+        children: Whether of the sessions of subagents, which are kept apart: there may be very many.
+    """
+
+    def __init__(self, root: Path, directory: str, *, children: bool = False) -> None:
+        kind = "subagents" if children else "rows"
+        name = hashlib.sha256(os.fsencode(os.path.relpath(directory, root))).hexdigest()[:16]
+        self._path = root / "cache" / kind / f"{name}.json"
+        self._kept = _load(self._path)
+        self._changed = False
+
+    def facts(self, found: Found) -> Facts | None:
+        """Return what is kept of a transcript in the state it was found in; None where nothing is."""
+        kept = self._kept.get(found.name)
+        if kept is None or tuple(kept[:4]) != found[2:]:
+            return None
+        return Facts._make(kept)
+
+    def keep(self, name: str, facts: Facts) -> None:
+        """Keep what was just read of a transcript, unless it was written a moment ago."""
+        if clock.epoch_ns() - max(facts.mtime_ns, facts.ctime_ns) > _SETTLED_NS and _can_be_written(name, facts):
+            self._kept[name] = list(facts)
+            self._changed = True
+
+    def forget_all_but(self, names: set[str]) -> None:
+        """Drop what is kept of transcripts that are gone."""
+        for name in self._kept.keys() - names:
+            del self._kept[name]
+            self._changed = True
+
+    def save(self) -> None:
+        """Write what changed; where that is not possible, nothing happens."""
+        if not self._changed:
+            return
+        body = codec.dumps(self._kept)
+        head = codec.dumps(_said_of(body))
+        with contextlib.suppress(OSError):
+            if len(body) > _LARGEST_BYTES:
+                self._path.unlink(missing_ok=True)
+                return
+            files.make_directory(self._path.parent)
+            files.rewrite(self._path, lambda fd: files.write_all(fd, head + b"\n" + body), durable=False)
+            self._changed = False
+
+
+def _load(path: Path) -> dict[str, list[object]]:
+    try:
+        with open(path, "rb") as file:
+            head, _, body = file.read(_LARGEST_BYTES + 1024).partition(b"\n")
+        if codec.glance(head) != _said_of(body):
+            return {}
+        kept = codec.glance(body)
+    except (OSError, ValueError):
+        return {}
+    return kept if isinstance(kept, dict) else {}
+
+
+def _said_of(body: bytes) -> dict[str, object]:
+    return {"version": _VERSION, "fields": list(Facts._fields), "crc32": zlib.crc32(body)}
+
+
+def _can_be_written(name: str, facts: Facts) -> bool:
+    """Tell whether JSON can say it: not what holds bytes that are no text, or half a character."""
+    try:
+        "".join([name, *(each for each in facts if isinstance(each, str))]).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
