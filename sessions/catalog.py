@@ -2,62 +2,68 @@
 
 from __future__ import annotations
 
-import operator
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 from sessions import ids
 from sessions.rewind.log import TIMELINE
-
-BY_ACTIVITY = operator.attrgetter("mtime_ns", "name")
-"""What lists are ordered by, the greatest first: when a file was written last, then its name."""
 
 _SUFFIX = ".jsonl"
 _SIDECAR = ".ckpt"
 
 
-class Found(NamedTuple):
-    """A transcript in a project's directory.
+Known = Sequence[Any]
+"""What was kept of a transcript. It begins with the state it was read in: mtime_ns, size, inode, ctime_ns."""
 
-    Attributes:
-        directory: The project's.
-        name: Of the file in it.
-        size: As the system says, like what follows; of a link, that of the file it leads to.
-    """
+Found = tuple[int, str, str, Known | None]
+"""A transcript: when it was written last (mtime_ns), its name, the project's directory, what is known of it.
 
-    directory: str
-    name: str
-    size: int
-    mtime_ns: int
-    inode: int
-    ctime_ns: int
-
-    @property
-    def path(self) -> str:
-        """Where it lies."""
-        return f"{self.directory}/{self.name}"
+The greatest is the first of a list. What is known is None unless the system still says the same state of the file. A
+plain tuple: there may be a hundred thousand.
+"""
 
 
-def found_in(directory: str, *, children: bool = False, unread: list[OSError] | None = None) -> Iterator[Found]:
-    """Yield the transcripts in a project's directory, in no order: those of subagents, or all others.
+def found_in(
+    directory: str,
+    *,
+    children: bool = False,
+    known: Mapping[str, Known] | None = None,
+    unread: list[OSError] | None = None,
+) -> list[Found]:
+    """Return the transcripts in a project's directory, in no order: those of subagents, or all others.
 
     Args:
+        known: What was kept of them, by name.
         unread: Gets why the directory, or a file in it, cannot be looked at; a missing one has none.
     """
+    found: list[Found] = []
+    kept = {} if known is None else known
     for entry in _entries(directory, unread):
-        if not is_transcript(entry.name, children=children):
+        name = entry.name
+        of = kept.get(name)
+        if of is None and (name.startswith(ids.CHILD_PREFIX) != children or not is_transcript(name)):
             continue
         try:
-            said = entry.stat()
+            now = entry.stat()
         except OSError as error:
             if entry.is_symlink() or not isinstance(error, FileNotFoundError):  # else it was just removed
                 _note(error, unread)
             continue
-        if stat.S_ISREG(said.st_mode):
-            yield Found(directory, entry.name, said.st_size, said.st_mtime_ns, said.st_ino, said.st_ctime_ns)
+        written = now.st_mtime_ns
+        if (
+            of is not None
+            and of[0] == written
+            and of[1] == now.st_size
+            and of[2] == now.st_ino
+            and of[3] == now.st_ctime_ns
+        ):
+            found.append((written, name, directory, of))
+        elif stat.S_ISREG(now.st_mode):
+            found.append((written, name, directory, None))
+    return found
 
 
 def directories(root: Path, unread: list[OSError] | None = None) -> list[str]:
@@ -77,7 +83,8 @@ def transcripts(root: Path, *, children: bool = False, unread: list[OSError] | N
     """
     places = directories(root, unread)
     found = [each for place in places for each in found_in(place, children=children, unread=unread)]
-    return [Path(each.path) for each in sorted(found, key=BY_ACTIVITY, reverse=True)]
+    found.sort(reverse=True)
+    return [Path(directory, name) for _, name, directory, _ in found]
 
 
 def named(root: Path, session_id: str) -> list[Path]:
@@ -85,20 +92,15 @@ def named(root: Path, session_id: str) -> list[Path]:
     if not ids.is_safe(session_id):
         return [path for path in transcripts(root) if id_of(path) == session_id]
     name = session_id + _SUFFIX
-    if not is_transcript(name, children=name.startswith(ids.CHILD_PREFIX)):
+    if not is_transcript(name):
         return []
     places = (os.path.join(directory, name) for directory in directories(root))
     return sorted((Path(path) for path in places if os.path.isfile(path)), key=_written, reverse=True)
 
 
-def is_transcript(name: str, *, children: bool) -> bool:
-    """Tell whether a file of that name in a project's directory is a transcript: a subagent's, or another."""
-    return (
-        name.endswith(_SUFFIX)
-        and name.startswith(ids.CHILD_PREFIX) == children
-        and not name.startswith(".")
-        and name != TIMELINE
-    )
+def is_transcript(name: str) -> bool:
+    """Tell whether a file of that name in a project's directory is a transcript."""
+    return name.endswith(_SUFFIX) and name[0] != "." and name != TIMELINE
 
 
 def id_of(path: Path) -> str:

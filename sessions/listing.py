@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sessions import clock
-from sessions.catalog import Found
+from sessions.catalog import Known
 from sessions.transcript import reader
 
 _NS = 1_000_000_000
@@ -24,14 +24,14 @@ class Facts(NamedTuple):
         created: As written in the file; None where nothing there says it.
     """
 
-    size: int
     mtime_ns: int
+    size: int
     inode: int
     ctime_ns: int
+    workdir: str | None
     title: str | None
     first_prompt: str | None
     first_summary: str | None
-    workdir: str | None
     git_branch: str | None
     created: str | None
     total_tokens: int | None
@@ -42,23 +42,29 @@ class Facts(NamedTuple):
 
 
 class SessionInfo:
-    """A row of a list. Cheap to make by the thousand: times and paths are built when asked for.
+    """A row of a list. Cheap to make by the thousand: what it says is looked up when asked for.
 
     Args:
         directory: The project's directory the transcript lies in.
         name: The transcript's.
-        facts: What is known of it.
-
-    Attributes:
-        id: The session's.
+        known: What is known of it: the fields of its facts.
     """
 
-    __slots__ = ("_directory", "_facts", "id")
+    __slots__ = ("_directory", "_known", "_name")
 
-    def __init__(self, directory: str, name: str, facts: Facts) -> None:
-        self.id = name.removesuffix(".jsonl")
+    def __init__(self, directory: str, name: str, known: Known) -> None:
         self._directory = directory
-        self._facts = facts
+        self._name = name
+        self._known = known
+
+    @property
+    def _facts(self) -> Facts:
+        return Facts._make(self._known)
+
+    @property
+    def id(self) -> str:
+        """The session's."""
+        return self._name.removesuffix(".jsonl")
 
     @property
     def title(self) -> str | None:
@@ -87,7 +93,7 @@ class SessionInfo:
 
     @property
     def created_at(self) -> datetime:
-        """When it began."""
+        """When it began: as the header says, else the first message, else the time of the last change."""
         return clock.parse(self._facts.created or "") or self.last_active_at
 
     @property
@@ -103,7 +109,7 @@ class SessionInfo:
     @property
     def path(self) -> Path:
         """Its transcript."""
-        return Path(self._directory, f"{self.id}.jsonl")
+        return Path(self._directory, self._name)
 
     @property
     def forked_from(self) -> str | None:
@@ -128,10 +134,10 @@ class SessionInfo:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, SessionInfo):
             return NotImplemented
-        return (self.id, self._directory, self._facts) == (other.id, other._directory, other._facts)
+        return (self._directory, self._name, self._facts) == (other._directory, other._name, other._facts)
 
     def __hash__(self) -> int:
-        return hash((self.id, self._directory, self._facts))
+        return hash((self._directory, self._name, self._facts))
 
     def __repr__(self) -> str:
         return f"SessionInfo(id={self.id!r}, title={self.title!r}, path={str(self.path)!r})"
@@ -152,13 +158,13 @@ class SessionInfo:
         }
 
 
-def read(found: Found) -> Facts:
+def read(path: str) -> Facts:
     """Return what is known of a transcript, from its two ends.
 
     Raises:
         OSError: It cannot be read.
     """
-    descriptor = os.open(found.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         status = os.fstat(descriptor)
         summary = reader.summary(descriptor)
@@ -166,8 +172,8 @@ def read(found: Found) -> Facts:
         os.close(descriptor)
     header, link = summary.header, summary.header.link if summary.header is not None else None
     return Facts(
-        size=status.st_size,
         mtime_ns=status.st_mtime_ns,
+        size=status.st_size,
         inode=status.st_ino,
         ctime_ns=status.st_ctime_ns,
         title=summary.title,

@@ -12,13 +12,16 @@ from pathlib import Path
 from typing import Literal
 
 from sessions import catalog, listing, paths
-from sessions.catalog import Found
+from sessions.catalog import Found, Known
 from sessions.listing import Facts, SessionInfo
 from sessions.row_cache import RowCache
 from sessions.worktrees import Worktrees
 
 ListScope = Literal["project", "worktrees", "all"]
 
+Belongs = Callable[[str, "str | None"], bool]
+
+_WORKDIR = Facts._fields.index("workdir")
 _FEW = 20
 """So many rows are read faster than the cache."""
 
@@ -44,18 +47,14 @@ class Overview:
             limit: At most so many.
         """
         belongs, places = self._places(directory, scope)
-        found = [each for place in places for each in catalog.found_in(place, unread=self._unread)]
-        found.sort(key=catalog.BY_ACTIVITY, reverse=True)
         rows: list[SessionInfo] = []
-        ids = set[str]()
-        for each, facts in self._read(found, cached=limit is None or limit > _FEW):
-            if belongs(each.directory, facts.workdir):
-                row = SessionInfo(each.directory, each.name, facts)
-                if row.id not in ids:
-                    ids.add(row.id)
-                    rows.append(row)
-                    if limit is not None and len(rows) >= limit:
-                        break
+        names = set[str]()
+        for place, name, known in self._known(places, cached=limit is None or limit > _FEW):
+            if name not in names and (belongs is None or belongs(place, known[_WORKDIR])):
+                names.add(name)
+                rows.append(SessionInfo(place, name, known))
+                if len(rows) == limit:
+                    break
         return rows
 
     def with_children(self, rows: Iterable[SessionInfo]) -> Iterator[SessionInfo]:
@@ -69,20 +68,18 @@ class Overview:
             yield from _tree(below[place], row.id)
 
     def _children_in(self, place: str) -> dict[tuple[str, str], list[SessionInfo]]:
-        found = sorted(
-            catalog.found_in(place, children=True, unread=self._unread), key=catalog.BY_ACTIVITY, reverse=True
-        )
         below = defaultdict[tuple[str, str], list[SessionInfo]](list)
-        for each, facts in self._read(found, cached=True, children=True):
-            if facts.root is not None and facts.parent is not None:
-                below[facts.root, facts.parent].append(SessionInfo(each.directory, each.name, facts))
+        for directory, name, known in self._known([place], children=True):
+            row = SessionInfo(directory, name, known)
+            if row.root_id is not None and row.parent_id is not None:
+                below[row.root_id, row.parent_id].append(row)
         return below
 
-    def _places(self, directory: str, scope: ListScope) -> tuple[Callable[[str, str | None], bool], list[str]]:
+    def _places(self, directory: str, scope: ListScope) -> tuple[Belongs | None, list[str]]:
         """Return which sessions belong, by the directory of their file and their own, and where they can lie."""
         projects = self._root / "projects"
         if scope == "all":
-            return (lambda _place, _workdir: True), catalog.directories(self._root, self._unread)
+            return None, catalog.directories(self._root, self._unread)
         resolved = _Resolved()
         if scope == "project":
             place = str(paths.project_directory(self._root, directory))
@@ -95,41 +92,41 @@ class Overview:
             str(projects / name) for name in names
         )
 
-    def _read(self, found: list[Found], *, cached: bool, children: bool = False) -> Iterator[tuple[Found, Facts]]:
-        """Yield what is known of each transcript, in the order given, but for those that cannot be read."""
-        if not (self._cached and cached):
-            for each in found:
-                if (facts := self._facts(each)) is not None:
-                    yield each, facts
-            return
-        caches = {place: RowCache(self._root, place, children=children) for place in {each.directory for each in found}}
+    def _known(
+        self, places: Iterable[str], *, cached: bool = True, children: bool = False
+    ) -> Iterator[tuple[str, str, Known]]:
+        """Yield directory, name and the fields of the facts of each transcript that can be read, in list order."""
+        caches: dict[str, RowCache] = {}
+        found: list[Found] = []
+        for place in places:
+            if cached and self._cached:
+                cache = caches[place] = RowCache(self._root, place, children=children)
+                here = catalog.found_in(place, children=children, known=cache.known, unread=self._unread)
+                cache.forget_all_but(here)
+            else:
+                here = catalog.found_in(place, children=children, unread=self._unread)
+            found += here
+        found.sort(reverse=True)
         try:
-            for each in found:
-                cache = caches[each.directory]
-                facts = cache.facts(each)
-                if facts is None:
-                    facts = self._facts(each)
-                    if facts is None:
-                        continue
-                    cache.keep(each.name, facts)
-                yield each, facts
+            for _, name, place, of in found:
+                if (known := of or self._read(place, name, caches.get(place))) is not None:
+                    yield place, name, known
         finally:
-            names = defaultdict[str, set[str]](set)
-            for each in found:
-                names[each.directory].add(each.name)
-            for place, cache in caches.items():
-                cache.forget_all_but(names[place])
+            for cache in caches.values():
                 cache.save()
 
-    def _facts(self, found: Found) -> Facts | None:
+    def _read(self, place: str, name: str, cache: RowCache | None) -> Facts | None:
         try:
-            return listing.read(found)
+            facts = listing.read(f"{place}/{name}")
         except FileNotFoundError:
             return None
         except OSError as error:
             if self._unread is not None:
                 self._unread.append(error)
             return None
+        if cache is not None:
+            cache.keep(name, facts)
+        return facts
 
 
 class _Resolved(dict[str, "str | None"]):

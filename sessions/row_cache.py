@@ -17,9 +17,9 @@ import zlib
 from pathlib import Path
 
 from sessions import clock, files
-from sessions.catalog import Found
+from sessions.catalog import Found, Known
 from sessions.listing import Facts
-from sessions.transcript import codec
+from sessions.transcript import codec, lines
 
 _VERSION = 1
 _SETTLED_NS = 2_000_000_000
@@ -33,42 +33,39 @@ class RowCache:
         root: The store's.
         directory: The project's.
         children: Whether of the sessions of subagents, which are kept apart: there may be very many.
+
+    Attributes:
+        known: The fields of the facts kept of each transcript, by name.
     """
 
     def __init__(self, root: Path, directory: str, *, children: bool = False) -> None:
         kind = "subagents" if children else "rows"
-        name = hashlib.sha256(os.fsencode(os.path.relpath(directory, root))).hexdigest()[:16]
+        name = hashlib.sha256(os.fsencode(directory.removeprefix(str(root)))).hexdigest()[:16]
         self._path = root / "cache" / kind / f"{name}.json"
-        self._kept = _load(self._path)
+        self.known = _load(self._path)
         self._changed = False
-
-    def facts(self, found: Found) -> Facts | None:
-        """Return what is kept of a transcript in the state it was found in; None where nothing is."""
-        kept = self._kept.get(found.name)
-        if kept is None or tuple(kept[:4]) != found[2:]:
-            return None
-        return Facts._make(kept)
 
     def keep(self, name: str, facts: Facts) -> None:
         """Keep what was just read of a transcript, unless it was written a moment ago."""
         if clock.epoch_ns() - max(facts.mtime_ns, facts.ctime_ns) > _SETTLED_NS and _can_be_written(name, facts):
-            self._kept[name] = list(facts)
+            self.known[name] = facts
             self._changed = True
 
-    def forget_all_but(self, names: set[str]) -> None:
+    def forget_all_but(self, found: list[Found]) -> None:
         """Drop what is kept of transcripts that are gone."""
-        for name in self._kept.keys() - names:
-            del self._kept[name]
-            self._changed = True
+        if len(self.known) > sum(of is not None for _, _, _, of in found):
+            for name in self.known.keys() - {name for _, name, _, _ in found}:
+                del self.known[name]
+                self._changed = True
 
     def save(self) -> None:
         """Write what changed; where that is not possible, nothing happens."""
         if not self._changed:
             return
-        body = codec.dumps(self._kept)
+        body = codec.dumps(self.known)
         head = codec.dumps(_said_of(body))
         with contextlib.suppress(OSError):
-            if len(body) > _LARGEST_BYTES:
+            if len(body) + len(head) >= _LARGEST_BYTES:
                 self._path.unlink(missing_ok=True)
                 return
             files.make_directory(self._path.parent)
@@ -76,10 +73,10 @@ class RowCache:
             self._changed = False
 
 
-def _load(path: Path) -> dict[str, list[object]]:
+def _load(path: Path) -> dict[str, Known]:
     try:
-        with open(path, "rb") as file:
-            head, _, body = file.read(_LARGEST_BYTES + 1024).partition(b"\n")
+        with lines.opened(path) as (descriptor, size):
+            head, _, body = (lines.read(descriptor, 0, size) if size <= _LARGEST_BYTES else b"").partition(b"\n")
         if codec.glance(head) != _said_of(body):
             return {}
         kept = codec.glance(body)

@@ -43,17 +43,20 @@ def header_line(
 def header_of(entry: Entry, offset: int) -> Header:
     """Return what a header line says; the older spelling says less."""
     data = entry.data or {}
-    said = (data.get(key) for key in ("workdir", "createdAt", "gitBranch", "forkedFrom"))
-    workdir, created, branch, parent = (value if isinstance(value, str) else None for value in said)
     return Header(
         raw=entry.raw,
         offset=offset,
-        workdir=workdir,
-        created_at=created,
-        git_branch=branch,
-        forked_from=parent,
+        workdir=_text(data, "workdir"),
+        created_at=_text(data, "createdAt"),
+        git_branch=_text(data, "gitBranch"),
+        forked_from=_text(data, "forkedFrom"),
         link=_link_of(data),
     )
+
+
+def _text(data: Mapping[str, object], key: str) -> str | None:
+    value = data.get(key)
+    return value if isinstance(value, str) else None
 
 
 def _link_of(data: Mapping[str, object]) -> Link | None:

@@ -75,9 +75,11 @@ def forward(descriptor: int, end: int, *, block: int = FIRST_BLOCK) -> Iterator[
         read_to, block = read_to + len(data), min(2 * block, BLOCK)
         start = 0
         while (newline := data.find(b"\n", start)) >= 0:
-            line = b"".join((*pieces, data[start:newline]))
+            line = data[start:newline]
+            if pieces:
+                line, pieces = b"".join((*pieces, line)), []
             yield at, line
-            at, start, pieces = at + len(line) + 1, newline + 1, []
+            at, start = at + len(line) + 1, newline + 1
         pieces.append(data[start:])
     if rest := b"".join(pieces):
         yield at, rest
