@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sessions import ids
-from sessions.rewind.log import TIMELINE
+from sessions import ids, paths
 
 _SUFFIX = ".jsonl"
 _SIDECAR = ".ckpt"
@@ -100,7 +99,7 @@ def named(root: Path, session_id: str) -> list[Path]:
 
 def is_transcript(name: str) -> bool:
     """Tell whether a file of that name in a project's directory is a transcript."""
-    return name.endswith(_SUFFIX) and name[0] != "." and name != TIMELINE
+    return name.endswith(_SUFFIX) and name[0] != "." and name != paths.TIMELINE
 
 
 def id_of(path: Path) -> str:

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 from sessions import clock
 from sessions.catalog import Known
-from sessions.transcript import reader
 
 _NS = 1_000_000_000
 
@@ -164,10 +163,12 @@ def read(path: str) -> Facts:
     Raises:
         OSError: It cannot be read.
     """
+    from sessions.transcript import summaries  # noqa: PLC0415 - what is kept need not be read
+
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         status = os.fstat(descriptor)
-        summary = reader.summary(descriptor)
+        summary = summaries.summary(descriptor)
     finally:
         os.close(descriptor)
     header, link = summary.header, summary.header.link if summary.header is not None else None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from pathlib import Path
+
+TIMELINE = "timeline.jsonl"
+"""What a session's code timeline is called in its sidecar; no transcript is ever called so."""
 
 MAX_UNITS = 200
 MAX_NAME_BYTES = 255
@@ -108,6 +110,8 @@ def _first_bytes(name: str) -> str:
 
 
 def _digest(realpath: str) -> str:
+    import hashlib  # noqa: PLC0415 - for long names only
+
     return hashlib.sha256(_as_bytes(realpath)).hexdigest()[:8]
 
 

@@ -11,12 +11,11 @@ but the time a list takes; it is replaced in one step, without waiting for the d
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import zlib
 from pathlib import Path
 
-from sessions import clock, files
+from sessions import clock
 from sessions.catalog import Found, Known
 from sessions.listing import Facts
 from sessions.transcript import codec, lines
@@ -40,8 +39,8 @@ class RowCache:
 
     def __init__(self, root: Path, directory: str, *, children: bool = False) -> None:
         kind = "subagents" if children else "rows"
-        name = hashlib.sha256(os.fsencode(directory.removeprefix(str(root)))).hexdigest()[:16]
-        self._path = root / "cache" / kind / f"{name}.json"
+        name = zlib.crc32(os.fsencode(directory.removeprefix(str(root))))  # two of one name: rows are read anew
+        self._path = root / "cache" / kind / f"{name:08x}.json"
         self.known = _load(self._path)
         self._changed = False
 
@@ -62,6 +61,8 @@ class RowCache:
         """Write what changed; where that is not possible, nothing happens."""
         if not self._changed:
             return
+        from sessions import files  # noqa: PLC0415 - most lists find all in it
+
         body = codec.dumps(self.known)
         head = codec.dumps(_said_of(body))
         with contextlib.suppress(OSError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,7 +81,10 @@ def load(root: Path) -> Settings:
         damaged setting never makes anything shorter or smaller.
     """
     try:
-        said = tomllib.loads(_read(root / _FILE))
+        text = _read(root / _FILE)
+        import tomllib  # noqa: PLC0415 - most stores have no such file
+
+        said = tomllib.loads(text)
     except FileNotFoundError:
         return Settings()
     except RecursionError:

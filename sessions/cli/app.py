@@ -22,7 +22,6 @@ import errno
 import io
 import os
 import sys
-import traceback
 from importlib import import_module
 from typing import TYPE_CHECKING, TextIO, cast
 
@@ -121,6 +120,8 @@ def _said(error: BaseException) -> output.Failure:
         case OSError():
             return output.Failure(SYSTEM, "os_error", _system(error), {"errno": errno.errorcode.get(error.errno or 0)})
     if os.environ.get("SESSIONS_DEBUG"):
+        import traceback  # noqa: PLC0415 - nobody else pays for it
+
         traceback.print_exception(error)
     return output.Failure(BUG, "bug", f"this is a bug: {type(error).__name__}: {error}; SESSIONS_DEBUG=1 shows where")
 

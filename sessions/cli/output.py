@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
-import shutil
 import sys
 import termios
 from contextlib import contextmanager, suppress
@@ -94,6 +92,8 @@ def raw_bytes(chunks: Iterable[bytes]) -> None:
 
 def columns() -> int:
     """Return how wide a table may be: the terminal, else ``$COLUMNS``, else 100."""
+    import shutil  # noqa: PLC0415 - JSON has no columns
+
     return max(shutil.get_terminal_size((100, 24)).columns, 20)
 
 
@@ -210,6 +210,8 @@ def command(*words: str, root: Path | None = None) -> str:
     """Return a command line that can be pasted here, with the root this process was given or another one."""
     root = root or options.given_root()
     store = ("--root", str(root)) if root is not None else ()
+    import shlex  # noqa: PLC0415 - few commands name another
+
     return visible(shlex.join((*_program(), *words, *store)), keep="")
 
 
@@ -231,6 +233,8 @@ def _styled(style: str, part: str) -> str:
 
 
 def _program() -> tuple[str, ...]:
+    import shutil  # noqa: PLC0415 - likewise
+
     if shutil.which("sessions") is not None:
         return ("sessions",)
     started_as = sys.argv[0]

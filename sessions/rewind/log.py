@@ -16,14 +16,13 @@ import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from sessions import files, locks
+from sessions import files, locks, paths
 from sessions.errors import ConflictError
 from sessions.locks import HeldError
 from sessions.rewind.folding import Folding
 from sessions.rewind.timeline import VERSION, Timeline
 from sessions.transcript.codec import dumps, loads
 
-TIMELINE = "timeline.jsonl"
 _PATIENCE_S = 30.0
 
 
@@ -38,7 +37,7 @@ class CaptureLog:
     def __init__(self, sidecar: Path, *, make: bool = True) -> None:
         self.sidecar = sidecar
         self._make = make
-        self.path = sidecar / TIMELINE
+        self.path = sidecar / paths.TIMELINE
         self._lock_path = sidecar / "captures.lock"
         self._writing = threading.RLock()  # held while the lock is, and while it is waited for
         self._reading = threading.RLock()
