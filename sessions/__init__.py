@@ -14,6 +14,7 @@ and a sidecar ``<id>.ckpt`` beside it::
     undo/<record>/           what a rewind replaced (`sessions.rewind.journal`)
     intent.json              a rewind that is being carried out; gone when it is done
     torn/                    fragments a crash left at the end of the transcript
+    untitled                 the transcript, in the state named there, has no title (`sessions.transcript.untitled`)
     deleted                  without a transcript beside it, all this goes (`sessions.leftovers`)
 
 **Who may touch them.** Readers touch nothing. One writer at a time holds ``lock``. Only a rewind and its undo rewrite a
@@ -40,6 +41,10 @@ root's timeline, in the turn whose message started it. Going back (`sessions.goi
 from there on, with the session free, until nobody of it is found (`sessions.subagents.cancelling`); then it plans
 again, and the transaction moves the subagents' sessions into the undo record. What a turn that stays still does later,
 by a task of its own, is not taken back.
+
+**Lists** (`sessions.overview`) read names, what the system says of each file, and the two ends of those that changed
+since the last list: the rows of the others lie in ``<root>/cache`` (`sessions.row_cache`), which anybody may remove.
+Which project a session belongs to is what its header says; the name of its directory proves nothing.
 
 **Forks** (`sessions.forks`) carry lines, timeline and linked snapshots of their parent, and need it no more. One that a
 rewind goes on in is made where nobody sees it and published by the transaction (`sessions.rewind.offshoots`).

@@ -62,6 +62,11 @@ class Hold:
         """Whether nothing more can be done with it."""
         return self._closed
 
+    @property
+    def held(self) -> bool:
+        """Whether the session's lock is held here."""
+        return self._ownership.held
+
     def share(self) -> bool:
         """Count one more holder, who closes it too; False where it is being closed."""
         with self._counting:  # never the guard: a session that closes holds it and wants the store's

@@ -17,7 +17,7 @@ from sessions import files, paths
 from sessions.errors import ConflictError
 from sessions.ids import CHILD_PREFIX
 from sessions.ownership import CAPTURES_LOCK, LOCK, Ownership
-from sessions.transcript import reader
+from sessions.transcript import reader, untitled
 from sessions.transcript.writer import Writer
 
 _MARK = "deleted"
@@ -124,4 +124,6 @@ def _is_nobodys(sidecar: Path, transcript: Path) -> bool:
         return sidecar.parent.name != "projects"
     if _MARK in names and any(sidecar.parent.glob(f"*{_SUFFIX}/intent.json")):
         return False  # it may be the fork of a rewind that is not finished
-    return _MARK in names or all(name in {LOCK, CAPTURES_LOCK} or files.is_temporary(name) for name in names)
+    return _MARK in names or all(
+        name in {LOCK, CAPTURES_LOCK, untitled.NAME} or files.is_temporary(name) for name in names
+    )

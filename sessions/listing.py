@@ -163,12 +163,13 @@ def read(path: str) -> Facts:
     Raises:
         OSError: It cannot be read.
     """
-    from sessions.transcript import summaries  # noqa: PLC0415 - what is kept need not be read
+    from sessions.transcript import summaries, untitled  # noqa: PLC0415 - what is kept need not be read
 
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         status = os.fstat(descriptor)
-        summary = summaries.summary(descriptor)
+        sidecar = path.removesuffix(".jsonl") + ".ckpt"
+        summary = summaries.summary(descriptor, seeks_title=lambda: not untitled.is_noted(sidecar, status))
     finally:
         os.close(descriptor)
     header, link = summary.header, summary.header.link if summary.header is not None else None

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import os
 import zlib
+from functools import partial
 from pathlib import Path
 
 from sessions import clock
@@ -70,7 +71,12 @@ class RowCache:
                 self._path.unlink(missing_ok=True)
                 return
             files.make_directory(self._path.parent)
-            files.rewrite(self._path, lambda fd: files.write_all(fd, head + b"\n" + body), durable=False)
+            place = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:  # by its name in the directory: a link there is replaced, never what it leads to
+                write = partial(files.write_all, data=head + b"\n" + body)
+                files.rewrite(self._path.name, write, dir_fd=place, durable=False)
+            finally:
+                os.close(place)
             self._changed = False
 
 

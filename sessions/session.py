@@ -616,6 +616,8 @@ class Session:
             if self._scratch is not None:
                 self._scratch.cleanup()
                 self._source = self.path
+            if self.hold.held:
+                self._writer.note_untitled()
             self.hold.end()  # first: whoever opens it when the store has forgotten it finds no lock
             self._on_close(self)
 

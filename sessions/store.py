@@ -171,7 +171,7 @@ class SessionStore:
         return next(iter(self.list(workdir, limit=1)), None)
 
     def _place(self, transcript: Path, add_dirs: Sequence[str | os.PathLike[str]]) -> Place:
-        summary = reader.summary(transcript)
+        summary = reader.summary(transcript, seeks_title=lambda: False)
         workdir = summary.header.workdir if summary.header is not None else None
         touches = workdir if workdir is not None and paths.resolved(workdir) is not None else None
         if summary.header is None and paths.project_directory(self.root, os.curdir) == transcript.parent:

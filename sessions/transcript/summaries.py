@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,7 +54,7 @@ def head(path: Path) -> Header | None:
     return None
 
 
-def summary(source: Path | int, *, untitled: bool = False) -> Summary:
+def summary(source: Path | int, *, seeks_title: Callable[[], bool] = lambda: True) -> Summary:
     """Return what a list shows of a session.
 
     Reads 64 KiB at the end and 16 KiB at the start, and more where what it needs is not there: up to the first prompt;
@@ -64,16 +64,16 @@ def summary(source: Path | int, *, untitled: bool = False) -> Summary:
 
     Args:
         source: The transcript, or a descriptor of it, which stays open.
-        untitled: It is known that no title lies in front of the last 64 KiB: none is searched there.
+        seeks_title: Asked before a title is searched in front of the last 64 KiB, whether it is to be.
 
     Raises:
         OSError: The file cannot be read. Damage inside it is no error.
     """
     if not isinstance(source, int):
         with lines.opened(source) as (descriptor, _):
-            return summary(descriptor, untitled=untitled)
+            return summary(descriptor, seeks_title=seeks_title)
     status, seen = os.fstat(source), _Seen()
-    _read_end(source, status.st_size, seen, untitled=untitled)
+    _read_end(source, status.st_size, seen, seeks_title)
     start = _read_start(source, status.st_size, seen)
     if seen.hidden:
         start, seen.tokens = _visible_only(source, start)
@@ -89,7 +89,7 @@ def summary(source: Path | int, *, untitled: bool = False) -> Summary:
     )
 
 
-def _read_end(descriptor: int, size: int, seen: _Seen, *, untitled: bool) -> None:
+def _read_end(descriptor: int, size: int, seen: _Seen, seeks_title: Callable[[], bool]) -> None:
     at = max(0, size - titles.WINDOW_BYTES - 1)  # the byte in front of the window tells whether a line starts with it
     block = lines.read(descriptor, at, size - at)
     first = (block.find(b"\n") + 1 or len(block)) if at else 0  # where the first whole line starts
@@ -97,7 +97,7 @@ def _read_end(descriptor: int, size: int, seen: _Seen, *, untitled: bool) -> Non
     seen.hidden = block.rfind(_ROLLBACK) >= 0  # noticeably faster than from the front
     seen.damaged = b"\0" in block or (last is not None and last.kind is Kind.OPAQUE and bool(last.raw.strip()))
     seen.title = last.title if last is not None and last.kind is Kind.TITLE else _title_in(block, first)
-    if seen.title is None and at and not untitled:
+    if seen.title is None and at and seeks_title():
         found = scanning.last_title(descriptor, at + first, reach=TITLE_WINDOW_BYTES)
         seen.title = None if found is None else found.text
     seen.tokens = next(_counts_in(block, first), None)

@@ -6,6 +6,7 @@ rename by somebody else must not send a record into a file nobody can see.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import zlib
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sessions import files
-from sessions.transcript import codec, lines, scanning, titles
+from sessions.transcript import codec, lines, scanning, titles, untitled
 from sessions.transcript.entry import Kind
 from sessions.transcript.outline import Finding, Title
 
@@ -129,6 +130,19 @@ class Writer:
 
         files.rewrite(self.path, write, temp_name=self._temp_name())
 
+    def note_untitled(self) -> None:
+        """Spare lists the search for a title where it is known that there is none; the caller holds the lock.
+
+        Of a file that lists read whole, and of one somebody else changed since, nothing is noted.
+        """
+        known = self._known
+        if known is None or known.title is not None or known.size <= titles.WINDOW_BYTES:
+            return
+        with contextlib.suppress(OSError):
+            status = os.stat(self.path)
+            if (status.st_size, status.st_ino) == (known.size, known.inode):
+                untitled.note(self._sidecar, status)
+
     def sweep(self) -> list[str]:
         """Remove the temporaries a crash of this session's writer left beside the transcript; return their names."""
         prefix = self._temp_prefix()
@@ -146,9 +160,10 @@ class Writer:
     def _look(self) -> _Known | None:
         try:
             with lines.opened(self.path) as (descriptor, size):
-                inode = os.fstat(descriptor).st_ino
-                if self._known is None or (self._known.size, self._known.inode) != (size, inode):
-                    self._known = _survey(descriptor, size, inode)
+                status = os.fstat(descriptor)
+                if self._known is None or (self._known.size, self._known.inode) != (size, status.st_ino):
+                    is_untitled = untitled.is_noted(self._sidecar, status)
+                    self._known = _survey(descriptor, size, status.st_ino, is_untitled=is_untitled)
         except FileNotFoundError:
             self._known = None
         return self._known
@@ -173,10 +188,11 @@ class Writer:
         self._findings.append(scanning.torn_finding(raw, offset, f"set aside in {place}"))
 
 
-def _survey(descriptor: int, size: int, inode: int) -> _Known:
+def _survey(descriptor: int, size: int, inode: int, *, is_untitled: bool) -> _Known:
     offset, raw = lines.unterminated(descriptor, size)
     torn = (offset, raw) if raw and codec.decode(raw).kind is Kind.OPAQUE else None
-    return _Known(size, inode, not raw, torn, scanning.last_title(descriptor, size if torn is None else offset))
+    title = None if is_untitled else scanning.last_title(descriptor, size if torn is None else offset)
+    return _Known(size, inode, not raw, torn, title)
 
 
 def _last_title_in(data: bytes, offset: int) -> Title | None:
