@@ -190,9 +190,3 @@ def read(path: str) -> Facts:
         root=link.root if link is not None else None,
         damaged=summary.damaged,
     )
-
-
-def mentions(row: SessionInfo, search: str) -> bool:
-    """Tell whether a session holds a text in title, id, branch or first prompt, in any case."""
-    wanted = search.casefold()
-    return any(wanted in text.casefold() for text in (row.title, row.id, row.git_branch, row.first_prompt) if text)

@@ -13,11 +13,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from sessions import forks, leftovers
+from sessions import forks, leftovers, paths
 from sessions.compaction import Compaction, compact
 from sessions.errors import RequestError
 from sessions.going_back import GoingBack
 from sessions.hold import Hold
+from sessions.locks import is_held
 from sessions.notifying import Notices
 from sessions.offspring import Offspring
 from sessions.ownership import LOCK
@@ -50,7 +51,8 @@ from sessions.settings import Settings
 from sessions.subagent_sessions import begun, transcript_of_root
 from sessions.subagents.environment import Parent
 from sessions.tasks import Tasks
-from sessions.transcript import reader, titles
+from sessions.transcript import codec, interrupted, reader, titles
+from sessions.transcript.entry import Entry
 from sessions.transcript.outline import Finding, Link
 from sessions.turn import Turn, check_label, check_prompt
 from sessions.work import Work
@@ -103,6 +105,7 @@ class Session:
         self._place = place
         self._pending: list[bytes] = []
         self._pending_title: str | None = None
+        self._running: set[str] = set()
         self._turn: Turn | None = None
         self._notes: list[Finding] = []
         self._notes += [Finding("settings", what, so) for what, so in settings.troubles()]
@@ -196,13 +199,36 @@ class Session:
 
     @property
     def messages(self) -> Messages:
-        """What the model sees: from the last compaction on. Reads only that part of the file."""
+        """What the model sees: from the last compaction on. Reads only that part of the file.
+
+        A tool call that nobody will end any more, as it was in the file before this session was opened and no process
+        has it open now, is shown as one that failed, so that no host ever sends half a pair. The file keeps what it
+        says until the host itself writes.
+        """
+        return self._view(reader.read_view)
+
+    def recent(self, count: int) -> Messages:
+        """Return the last messages the model sees, at most so many, as ``messages`` shows them.
+
+        Reads no more than the end of the file, unless something in it is hidden.
+        """
+        return self._view(lambda path: reader.read_end(path, count))
+
+    def _view(self, read: Callable[[Path], list[Entry]]) -> Messages:
         from sessions.transcript.messages import Messages  # noqa: PLC0415 - pydantic is paid for by who needs it
 
-        return Messages(reader.read_view(self._source) if self._source.exists() else [])
+        lock = paths.sidecar(self.path) / LOCK
+        owned = self.read_only and is_held(lock)
+        entries = read(self._source) if self._source.exists() else []
+        if owned or (self.read_only and is_held(lock)):  # asked twice: who owns it may have come, or gone, meanwhile
+            return Messages(entries)
+        return Messages(entries, seen_as=self._ended)
+
+    def _ended(self, entry: Entry) -> Entry:
+        return entry if entry.id in self._running else interrupted.ended(entry)
 
     def history(self) -> Messages:
-        """Return every visible message in file order, also those a compaction replaced."""
+        """Return every visible message in file order, also those a compaction replaced, each as the file has it."""
         from sessions.transcript.messages import Messages  # noqa: PLC0415
 
         return Messages(list(reader.read_history(self._source)) if self._source.exists() else [])
@@ -283,12 +309,21 @@ class Session:
         checked = message_of(message)
         line = checked.to_line()
         with self.hold.writing():
+            self._note_calls(checked.id, line)
             if checked.is_meta and not self.path.exists():
                 self._pending.append(line)
             else:
                 self._append([line])
         assert checked.id is not None
         return checked.id
+
+    def _note_calls(self, message_id: str | None, line: bytes) -> None:
+        """Note whether a message that is about to be written has a call that this host is going to end."""
+        assert message_id is not None
+        if b'"tool"' in line and interrupted.is_unfinished(codec.decode(line)):
+            self._running.add(message_id)
+        else:
+            self._running.discard(message_id)
 
     def begin_turn(self, prompt: str | Message, run_id: str | None = None) -> Turn:
         """Append the user's prompt and open its checkpoint.

@@ -111,6 +111,11 @@ def load(root: Path) -> Settings:
         return _damaged(str(error))
 
 
+def text_of(root: Path) -> str:
+    """Return what the file says. Where there is none, or it cannot be read, an OSError or ValueError says so."""
+    return _read(root / _FILE)
+
+
 def _number(table: dict[str, object], name: str, default: int, unit: str) -> int:
     number = table.get(name, default)
     if not isinstance(number, int) or isinstance(number, bool) or number < 0:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
-from sessions import catalog, clock, files, finding, ids, leftovers, paths, upkeep
+from sessions import catalog, clock, files, finding, ids, leftovers, paths, searching, upkeep
 from sessions import settings as settings_module
 from sessions.errors import (
     AmbiguousError,
@@ -20,7 +20,7 @@ from sessions.errors import (
     SessionsError,
 )
 from sessions.git import current_branch
-from sessions.listing import SessionInfo, mentions
+from sessions.listing import SessionInfo
 from sessions.overview import ListScope, Overview
 from sessions.place import Place
 from sessions.rewind.log import CaptureLog
@@ -214,7 +214,8 @@ class SessionStore:
         Args:
             workdir: Whose sessions; default: the current directory.
             scope: ``project``; ``worktrees``: those of all worktrees of the same repository; or ``all``.
-            search: Only those with this in title, id, branch or first prompt, in any case.
+            search: Only those that hold each of its words in title, id, branch or prompts, the best first instead; see
+                `searching`.
             limit: At most so many.
             children: Whether the sessions of subagents follow the session they belong to; they do not count.
             unread: Gets why a transcript, or a directory of transcripts, cannot be read and is left out.
@@ -227,7 +228,7 @@ class SessionStore:
         overview = self._overview(unread)
         rows = overview.rows(directory, scope, limit=limit if search is None else None)
         if search is not None:
-            rows = [row for row in rows if mentions(row, search)][:limit]
+            rows = searching.matching(rows, search, _prompts)[:limit]
         return [*overview.with_children(rows)] if children else rows
 
     def worktrees(self, workdir: str | os.PathLike[str] | None = None) -> tuple[str, ...]:
@@ -334,6 +335,13 @@ class SessionStore:
             raise
         except SessionsError:
             return self._open_at(transcript, read_only=True)
+
+
+def _prompts(row: SessionInfo) -> builtins.list[str]:
+    try:
+        return reader.prompt_beginnings(row.path)
+    except OSError:  # it went, or may not be read: what the row says is all there is
+        return []
 
 
 def _texts(given: Sequence[str | os.PathLike[str]]) -> tuple[str, ...]:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 COMMANDS = {
     "list": "List the sessions of this project, the one touched last first.",
+    "resume": "Go on with a session; without an ID choose one.",
     "show": "Print the messages of a session.",
     "checkpoints": "List the prompts one can go back to.",
     "diff": "Show what the agent did to files.",

@@ -2,33 +2,79 @@
 
 from __future__ import annotations
 
+import os
+from typing import TYPE_CHECKING
+
 import click
 
 from sessions import clock
 from sessions.cli import options, output, render
 
+if TYPE_CHECKING:
+    from sessions.overview import ListScope
+
 
 @click.command("list")
 @click.option("--all", "everywhere", is_flag=True, help="The sessions of all projects, not of this directory only.")
-@click.option("--search", metavar="TEXT", help="Only those with TEXT in title, first prompt, branch or id.")
+@click.option("--worktrees", is_flag=True, help="Those of all worktrees of this repository; --all wins.")
+@click.option(
+    "--search",
+    metavar="TEXT",
+    help="Only those with each word of TEXT in title, id, branch or prompts, the best first. Slips of the fingers are"
+    " forgiven.",
+)
+@click.option(
+    "--grep",
+    "text",
+    metavar="TEXT",
+    help="Only those with TEXT anywhere in their messages, and the lines it stands in, as they are found. In any case,"
+    " unless TEXT has a capital letter.",
+)
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most N.")
+@click.option("--children", is_flag=True, help="Also the sessions of subagents, below the one they belong to.")
 @options.as_json
-def command(search: str | None, limit: int | None, *, everywhere: bool, as_json: bool) -> None:
+def command(
+    search: str | None,
+    text: str | None,
+    limit: int | None,
+    *,
+    everywhere: bool,
+    worktrees: bool,
+    children: bool,
+    as_json: bool,
+) -> None:
     """List the sessions of this project, the one touched last first.
 
     A line is: the beginning of the id, when it was last active, the git branch, the size of the model's context in
-    tokens, and the title, else the beginning of the first prompt.
+    tokens, and the title, else the beginning of the first prompt. In a narrow terminal branch, tokens and time make
+    place for the title. Below it stands the directory of a session of another project.
     """
+    if text == "":
+        raise click.BadParameter("an empty text stands everywhere", param_hint="--grep")
+    scope: ListScope = "all" if everywhere else "worktrees" if worktrees else "project"
     store = options.store()
     unread: list[OSError] = []
-    rows = store.list(scope="all" if everywhere else "project", search=search, limit=limit, unread=unread)
+    rows = store.list(
+        scope=scope, search=search, limit=limit if text is None else None, children=children, unread=unread
+    )
     output.warn_unread(unread)
-    if as_json:
+    here = None if scope == "project" else os.path.realpath(os.curdir)
+    if text is not None:
+        from sessions.cli import hits  # noqa: PLC0415 - most lists show none
+
+        found = hits.show(rows, text, limit=limit, here=here, as_json=as_json)
+    elif as_json:
         output.structured([row.to_json() for row in rows])
-        return
-    if not rows and not store.root.exists():
-        output.text("no sessions yet", error_stream=True)
-    elif not rows:
-        hint = "" if everywhere else "; --all shows those of other directories"
-        output.text(f"no sessions here{hint}" if not search else f"no session mentions that{hint}", error_stream=True)
-    output.lines(render.session_table(rows, clock.now(), output.columns(), with_workdir=everywhere))
+        found = bool(rows)
+    else:
+        width = output.columns()
+        output.lines(render.session_table(rows, clock.now(), width, here=here, path_columns=output.wrapping()))
+        found = bool(rows)
+    if not found and not as_json:
+        _say_nothing(begun=store.root.exists(), searched=bool(search or text), scope=scope)
+
+
+def _say_nothing(*, begun: bool, searched: bool, scope: ListScope) -> None:
+    hint = "" if scope == "all" else "; --all shows those of other directories"
+    said = f"no session mentions that{hint}" if searched else f"no sessions here{hint}" if begun else "no sessions yet"
+    output.text(said, error_stream=True)

@@ -75,11 +75,16 @@ def json_bytes(raw: bytes) -> None:
 
 def array(values: Iterable[object]) -> None:
     """Print a JSON array element by element, one a line, as they come; nothing before the first is there."""
-    elements = (_legal(codec.dumps(value)) for value in values)
+    elements = (encoded(value) for value in values)
     first = next(elements, None)
     raw_bytes((b"[", first or b""))
     raw_bytes(b",\n" + each for each in elements)
     raw_bytes((b"]\n",))
+
+
+def encoded(value: object) -> bytes:
+    """Return ``value`` as JSON, for those who print it in parts; see :func:`json_bytes`."""
+    return _legal(codec.dumps(value))
 
 
 def raw_bytes(chunks: Iterable[bytes]) -> None:
@@ -92,9 +97,16 @@ def raw_bytes(chunks: Iterable[bytes]) -> None:
 
 def columns() -> int:
     """Return how wide a table may be: the terminal, else ``$COLUMNS``, else 100."""
-    import shutil  # noqa: PLC0415 - JSON has no columns
+    try:
+        shown = os.get_terminal_size(sys.stdout.fileno()).columns
+    except (OSError, ValueError):
+        shown = 0
+    if not shown:
+        import shutil  # noqa: PLC0415 - most output goes to a terminal
 
-    return max(shutil.get_terminal_size((100, 24)).columns, 20)
+        shown = shutil.get_terminal_size((100, 24)).columns
+    # The terminal goes first: $COLUMNS may be that of another one, and what is wider than this one wraps.
+    return max(shown, 20)
 
 
 def wrapping() -> int | None:
@@ -212,7 +224,7 @@ def command(*words: str, root: Path | None = None) -> str:
     store = ("--root", str(root)) if root is not None else ()
     import shlex  # noqa: PLC0415 - few commands name another
 
-    return visible(shlex.join((*_program(), *words, *store)), keep="")
+    return visible(shlex.join((*program(), *words, *store)), keep="")
 
 
 def add_dir_words(add_dirs: Sequence[str]) -> tuple[str, ...]:
@@ -232,7 +244,8 @@ def _styled(style: str, part: str) -> str:
     return click.style(part, fg=_COLOURS.get(style), bold=style in _BOLD or None) if style else part
 
 
-def _program() -> tuple[str, ...]:
+def program() -> tuple[str, ...]:
+    """Return the words that start this command line, as it can be started from anywhere."""
     import shutil  # noqa: PLC0415 - likewise
 
     if shutil.which("sessions") is not None:

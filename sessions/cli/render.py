@@ -6,13 +6,29 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from sessions import clock
+from sessions.ids import CHILD_PREFIX
 from sessions.picker import words
-from sessions.picker.text import Line, one_line, pad, pad_start, plain, visible, visible_path, width
+from sessions.picker.text import (
+    Fragment,
+    Line,
+    clip,
+    clip_start,
+    flat,
+    one_line,
+    pad,
+    pad_start,
+    plain,
+    visible,
+    visible_path,
+    width,
+    wrap,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import datetime
 
+    from sessions.grepping import Hit
     from sessions.listing import SessionInfo
     from sessions.rewind.plan import Checkpoint, StoppedTask
     from sessions.subagents.record import State
@@ -23,6 +39,10 @@ _SHORT_ID = 8
 _SHORT_MESSAGE_ID = 12
 _LABEL_CELLS = 16
 _NAME_CELLS = 60
+_BRANCH_CELLS, _TITLE_CELLS = 20, 20  # a branch at most, a title at least where a column can go for it
+_PART_CELLS, _WIDE_CELLS = 10, 60  # who says a hit, and from which width on that is said
+_GAP = _INDENT = 2
+_SESSION_COLUMNS = (("id", "strong", pad), ("when", "dim", pad), ("branch", "mark", pad), ("tokens", "dim", pad_start))
 _TASK_STYLES: dict[State, str] = {
     "running": "add",
     "completed": "",
@@ -32,28 +52,136 @@ _TASK_STYLES: dict[State, str] = {
 }
 
 
-def session_table(rows: Sequence[SessionInfo], now: datetime, columns: int, *, with_workdir: bool) -> Iterator[Line]:
-    """Yield a line a session: short id, when, branch, tokens, title; below it the workdir if asked for.
+def session_table(
+    rows: Sequence[SessionInfo],
+    now: datetime,
+    columns: int,
+    *,
+    here: str | None = None,
+    path_columns: int | None = None,
+) -> Iterator[Line]:
+    """Yield the lines of all sessions; see :func:`session_lines`."""
+    for lines in session_lines(rows, now, columns, here=here, path_columns=path_columns):
+        yield from lines
 
-    The short ids are unique among ``rows``.
+
+def session_lines(
+    rows: Sequence[SessionInfo],
+    now: datetime,
+    columns: int,
+    *,
+    here: str | None = None,
+    path_columns: int | None = None,
+) -> Iterator[tuple[Line, ...]]:
+    """Yield for each session its line: short id, when, branch, tokens, marks, title; below it where it works.
+
+    The short ids are unique among ``rows``. No line but a path's is wider than ``columns``. Where the title would get
+    too little of them, what says least of which session it is goes first: the branch, which many share, then the
+    tokens, then when.
+
+    Args:
+        rows: A child behind its parent, below which it is indented.
+        here: The directory of whoever reads this: where a session works is said of those elsewhere. None: of none.
+        path_columns: How wide the line of a path may be; of a longer one the end is shown. None: as long as it is.
     """
-    ids = short_ids([row.id for row in rows])
-    id_cells = max((len(each) for each in ids), default=0)
-    branches = [one_line(row.git_branch or "", 20) for row in rows]
-    branch_cells = max((width(branch) for branch in branches), default=0)
-    for row, short, branch in zip(rows, ids, branches, strict=True):
-        left: Line = (
-            ("strong", pad(short, id_cells)),
-            ("dim", f"  {pad(words.ago(row.last_active_at, now), 10)}"),
-            ("mark", f"  {pad(branch, branch_cells)}" if branch_cells else ""),
-            ("dim", f"  {pad_start(tokens(row.total_tokens), 6)}  "),
-            ("warn", "damaged " if row.damaged else ""),
+    depths = _depths(rows)
+    tables: dict[int, list[SessionInfo]] = {}
+    for row, depth in zip(rows, depths, strict=True):
+        tables.setdefault(depth, []).append(row)
+    drawn = {depth: _drawn(table, now, columns - _INDENT * depth) for depth, table in tables.items()}
+    workdirs = {row.id: row.workdir for row in rows}
+    for row, depth in zip(rows, depths, strict=True):
+        indent: Line = (("", " " * _INDENT * depth),) if depth else ()
+        line: Line = (*indent, *next(drawn[depth]))
+        if here is None or row.workdir == (workdirs[row.parent_id or ""] if depth else here):
+            yield (line,)
+        else:
+            room = None if path_columns is None else path_columns - _INDENT * (depth + 1)
+            yield line, (*indent, ("", " " * _INDENT), ("dim", _workdir(row, room)))
+
+
+def _drawn(rows: Sequence[SessionInfo], now: datetime, columns: int) -> Iterator[Line]:
+    """Yield the lines of a table: columns as wide as what stands in them, and only those there is room for."""
+    least = _SHORT_ID + (len(CHILD_PREFIX) if all(row.id.startswith(CHILD_PREFIX) for row in rows) else 0)
+    cells = {
+        "id": short_ids([row.id for row in rows], least),
+        "when": [words.ago(row.last_active_at, now) for row in rows],
+        "branch": [one_line(row.git_branch or "", _BRANCH_CELLS) for row in rows],
+        "tokens": [tokens(row.total_tokens) for row in rows],
+    }
+    widths = {name: max(map(width, column)) for name, column in cells.items()}
+    for name in ("branch", "tokens", "when"):
+        if columns - sum(each + _GAP for each in widths.values() if each) < _TITLE_CELLS:
+            widths[name] = 0
+    for at, row in enumerate(rows):
+        left = tuple(
+            fragment
+            for name, style, fill in _SESSION_COLUMNS
+            if widths[name]
+            for fragment in ((style, fill(cells[name][at], widths[name])), ("", " " * _GAP))
         )
-        origin = f"  fork of {short_ids([row.forked_from])[0]}" if row.forked_from is not None else ""
-        title = one_line(row.title or "", max(columns - width(plain(left)) - width(origin), 10))
-        yield (*left, ("", title) if title else ("dim", "(nothing in it yet)"), ("dim", origin))
-        if with_workdir:
-            yield (("dim", " " * (id_cells + 2) + (visible_path(row.workdir) if row.workdir else "(no workdir)")),)
+        named = _named(row, columns - width(plain(left)))
+        yield next(wrap((*left, *named), columns))  # where even an id does not fit, nothing is wider all the same
+
+
+def _named(row: SessionInfo, room: int) -> Line:
+    """Return the marks and the title of a session; what it is a fork of only where that leaves the title enough."""
+    damaged = "damaged " if row.damaged else ""
+    origin = f"  fork of {short_ids([row.forked_from])[0]}" if row.forked_from is not None else ""
+    fork = "fork " if origin and room - width(damaged + origin) < _TITLE_CELLS else ""
+    origin = "" if fork else origin
+    title = one_line(row.title or "", max(room - width(damaged + fork + origin), 0))
+    said: Line = (("", title),) if row.title else (("dim", "(untitled)"),)
+    return ("warn", damaged), ("mark", fork), *said, ("mark", origin)
+
+
+def _depths(rows: Sequence[SessionInfo]) -> list[int]:
+    found: dict[str, int] = {}
+    for row in rows:
+        found[row.id] = found[row.parent_id] + 1 if row.parent_id in found else 0
+    return [found[row.id] for row in rows]
+
+
+def _workdir(row: SessionInfo, cells: int | None) -> str:
+    path = visible_path(row.workdir) if row.workdir else "(no workdir)"
+    return path if cells is None else clip_start(path, cells)
+
+
+def hit_line(hit: Hit, columns: int | None) -> Line:
+    """Return the line of a hit: the turn, who or what says it, and the line it stands in, with the places marked.
+
+    Args:
+        columns: How wide it may be: of a longer line what is around the first place is shown. None: as it comes.
+    """
+    turn = "hidden" if hit.hidden else "-" if hit.turn is None else str(hit.turn)
+    said_by = hit.role if hit.part == "text" else one_line(hit.part, _PART_CELLS)
+    head = f"  {pad_start(turn, 6)}  " + (
+        f"{pad(said_by, _PART_CELLS)}  " if columns is None or columns >= _WIDE_CELLS else ""
+    )
+    first = hit.spans[0][0]
+    before, parts = flat(hit.line[:first]).lstrip(" "), list(_parts(hit))
+    if columns is None:
+        return ("dim", head), ("", before), *parts
+    room = columns - width(head)
+    rest = sum(width(text) for _, text in parts)
+    before = clip_start(before, max(room // 3, room - rest))
+    return ("dim", clip(head, columns)), *_clipped([("", before), *parts], room)
+
+
+def _parts(hit: Hit) -> Iterator[Fragment]:
+    """Yield what follows the first place where the text stands, with it."""
+    for (start, end), (following, _) in pairwise((*hit.spans, (len(hit.line), 0))):
+        yield "warn", flat(hit.line[start:end])
+        yield "", flat(hit.line[end:following])
+
+
+def _clipped(fragments: Sequence[Fragment], cells: int) -> Iterator[Fragment]:
+    for style, text in fragments:
+        fits = clip(text, cells)
+        yield style, fits
+        if fits != text:
+            return
+        cells -= width(text)
 
 
 def short_ids(ids: Sequence[str], at_least: int = _SHORT_ID) -> list[str]:
@@ -68,13 +196,7 @@ def short_ids(ids: Sequence[str], at_least: int = _SHORT_ID) -> list[str]:
     return [visible(each[: needed[each]], keep="") for each in ids]
 
 
-def tokens(number: int | None) -> str:
-    """Return ``812``, ``12.3k`` or ``1.2M``; a dash where nobody knows."""
-    if number is None:
-        return "-"
-    if number < 1000:
-        return str(number)
-    return f"{number / 1000:.1f}k" if number < 999_950 else f"{number / 1_000_000:.1f}M"
+tokens = words.tokens
 
 
 def checkpoint_table(checkpoints: Sequence[Checkpoint], now: datetime, columns: int) -> Iterator[Line]:

@@ -18,7 +18,7 @@ def command(reference: str, *, history: bool, as_json: bool) -> None:
         output.Findings().warn(session)
         messages = session.history() if history else session.messages
         if as_json:
-            output.json_bytes(b'{"messages":[' + b",".join(entry.raw.strip() for entry in messages.entries) + b"]}")
+            output.json_bytes(b'{"messages":[' + b",".join(line.strip() for line in messages.lines()) + b"]}")
             return
         from sessions.cli.messages import message_lines  # noqa: PLC0415 - JSON needs no pydantic models
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from sessions.picker import verdicts, words
 from sessions.picker.confirm import Confirm, hidden
-from sessions.picker.state import Click, PickerState
-from sessions.picker.text import Line, clip, one_line, pad, pad_start, plain, visible, visible_path, width, wrap
+from sessions.picker.keys import Click
+from sessions.picker.state import PickerState
+from sessions.picker.text import Line, fit, one_line, pad, pad_start, plain, visible, visible_path, width, wrap
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -45,7 +46,7 @@ def screen(state: PickerState, now: datetime, plan: Sequence[Line] = ()) -> list
         lines = _confirm_screen(state, state.confirm, plan)
     else:
         lines = _list_screen(state, now)
-    return [_fit(line, state.width) for line in lines[: state.height]]
+    return [fit(line, state.width) for line in lines[: state.height]]
 
 
 def hit(state: PickerState, y: int) -> Click | None:
@@ -221,7 +222,7 @@ def _title(state: PickerState, counted: str) -> Line:
     kind = "Rewind (dry run)" if state.dry_run else "Rewind"
     name: Line = (("title", kind), ("dim", f" · {title}" if title else ""))
     room = state.width - width(counted) - 1
-    return (*_fit(name, room), ("", " " * max(room + 1 - width(plain(_fit(name, room))), 1)), ("dim", counted))
+    return (*fit(name, room), ("", " " * max(room + 1 - width(plain(fit(name, room))), 1)), ("dim", counted))
 
 
 def _filter(state: PickerState, counted: str) -> Line:
@@ -232,16 +233,3 @@ def _filter(state: PickerState, counted: str) -> Line:
 
 def _keys(texts: tuple[str, str], cells: int) -> Line:
     return (("dim", texts[0] if width(texts[0]) <= cells else texts[1]),)
-
-
-def _fit(line: Line, cells: int) -> Line:
-    if width(plain(line)) <= cells:
-        return line
-    fitted, room = [], cells
-    for style, text in line:
-        part = clip(text, room)
-        fitted.append((style, part))
-        room -= width(part)
-        if room <= 0 or part != text:
-            break
-    return tuple(fitted)

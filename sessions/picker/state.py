@@ -7,10 +7,10 @@ screen of work; only a changed filter looks at the prompts, and a longer filter 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from enum import Enum
 from typing import TYPE_CHECKING
 
 from sessions.picker.confirm import Choice, Confirm, choices_of
+from sessions.picker.keys import Click, Key, Press, in_sight, moved, typed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,35 +21,6 @@ ROOMY_LIST, ROOMY_CONFIRM = 10, 16
 """Lines from which on the screens have a frame; below, every line counts."""
 
 FILTER_LIMIT = 200
-
-
-class Key(Enum):
-    """A key with a name. A typed character is a ``str``, a click a :class:`Click`."""
-
-    UP = "up"
-    DOWN = "down"
-    PAGE_UP = "page up"
-    PAGE_DOWN = "page down"
-    HOME = "home"
-    END = "end"
-    ENTER = "enter"
-    ESCAPE = "escape"
-    BACKSPACE = "backspace"
-    WHEEL_UP = "wheel up"
-    WHEEL_DOWN = "wheel down"
-    CLEAR = "clear the filter"
-    LEAVE = "leave at once"
-    INTERRUPT = "leave at once, as Ctrl-C does"
-
-
-@dataclass(frozen=True, slots=True)
-class Click:
-    """A click on the ``row``-th line of the list, or of the choices on the confirm screen, counted from 0."""
-
-    row: int
-
-
-Press = Key | Click | str
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,9 +200,9 @@ def _press_list(state: PickerState, key: Press) -> PickerState:
             at = state.top + row
             return _enter(_select(state, at)) if 0 <= row < state.page and at < len(state.matches) else state
         case Key.BACKSPACE | Key.CLEAR | str():
-            return _filter(state, _edited(state.filter, key))
+            return _filter(state, typed(state.filter, key, limit=FILTER_LIMIT))
         case _:
-            return _select(state, _moved(key, state.selected, len(state.matches), state.page))
+            return _select(state, moved(key, state.selected, len(state.matches), state.page))
 
 
 def _press_confirm(state: PickerState, confirm: Confirm, key: Press) -> PickerState:
@@ -246,7 +217,7 @@ def _press_confirm(state: PickerState, confirm: Confirm, key: Press) -> PickerSt
             step = -1 if key is Key.UP else 1
             return _choose(state, confirm, min(max(confirm.chosen + step, 0), max(len(confirm.choices) - 1, 0)))
         case Key.PAGE_UP | Key.PAGE_DOWN | Key.HOME | Key.END | Key.WHEEL_UP | Key.WHEEL_DOWN:
-            return _scroll(state, _moved(key, confirm.scroll, confirm.length, max(state.plan_page, 1)) - confirm.scroll)
+            return _scroll(state, moved(key, confirm.scroll, confirm.length, max(state.plan_page, 1)) - confirm.scroll)
         case _:
             return state
 
@@ -275,24 +246,9 @@ def _choose(state: PickerState, confirm: Confirm, chosen: int) -> PickerState:
     return replace(state, confirm=moved)
 
 
-def _edited(text: str, key: Press) -> str:
-    if isinstance(key, str):
-        return text + key
-    return text[:-1] if key is Key.BACKSPACE else ""
-
-
-def _moved(key: Press, at: int, length: int, page: int) -> int:
-    steps = {Key.UP: -1, Key.WHEEL_UP: -1, Key.DOWN: 1, Key.WHEEL_DOWN: 1, Key.PAGE_UP: -page, Key.PAGE_DOWN: page}
-    if not isinstance(key, Key):
-        return at
-    return {Key.HOME: 0, Key.END: length - 1}.get(key, at + steps.get(key, 0))
-
-
 def _select(state: PickerState, at: int) -> PickerState:
-    last = max(len(state.matches) - 1, 0)
-    selected = min(max(at, 0), last)
-    top = min(max(state.top, selected - state.page + 1), selected)
-    return replace(state, selected=selected, top=max(min(top, last - state.page + 1), 0))
+    selected, top = in_sight(at, state.top, len(state.matches), state.page)
+    return replace(state, selected=selected, top=top)
 
 
 def _scroll(state: PickerState, by: int) -> PickerState:
@@ -304,7 +260,6 @@ def _scroll(state: PickerState, by: int) -> PickerState:
 
 
 def _filter(state: PickerState, text: str) -> PickerState:
-    text = "".join(char for char in text if char.isprintable())[:FILTER_LIMIT]
     if text == state.filter:
         return state
     among = state.matches if text.startswith(state.filter) else range(len(state.checkpoints))

@@ -59,11 +59,13 @@ def one_line(text: str, cells: int) -> str:
     width, and columns have to stand. The cost depends on ``cells``, not on the length of ``text``.
     """
     head = text[: 8 * cells + 64]
-    if _PLAIN.fullmatch(head):
-        line = " ".join(head.split())
-    else:
-        line = visible(_SHAPERS.sub("", _WHITE.sub(" ", head).strip()), keep="")
+    line = " ".join(head.split()) if _PLAIN.fullmatch(head) else flat(head.strip())
     return clip(line if len(head) == len(text) else line + ELLIPSIS, cells)
+
+
+def flat(text: str) -> str:
+    """Return all of ``text`` on one line as :func:`one_line` shows it; white space at an end is a space too."""
+    return visible(_SHAPERS.sub("", _WHITE.sub(" ", text)), keep="")
 
 
 def escape(char: str) -> str:
@@ -91,6 +93,20 @@ def clip_start(text: str, cells: int) -> str:
     if width(text) <= cells:
         return text
     return "" if cells < 1 else ELLIPSIS + _prefix(text[::-1], cells - 1)[::-1]
+
+
+def fit(line: Line, cells: int) -> Line:
+    """Return ``line`` if it fits into ``cells``, else what fits of its start, each part clipped as text is."""
+    if width(plain(line)) <= cells:
+        return line
+    fitted, room = [], cells
+    for style, text in line:
+        part = clip(text, room)
+        fitted.append((style, part))
+        room -= width(part)
+        if room <= 0 or part != text:
+            break
+    return tuple(fitted)
 
 
 def pad(text: str, cells: int) -> str:

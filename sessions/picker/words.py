@@ -20,6 +20,15 @@ def count(number: int, noun: str) -> str:
     return f"{number} {noun}{ending}"
 
 
+def tokens(number: int | None) -> str:
+    """Return ``812``, ``12.3k`` or ``1.2M``; a dash where nobody knows."""
+    if number is None:
+        return "-"
+    if number < 1000:
+        return str(number)
+    return f"{number / 1000:.1f}k" if number < 999_950 else f"{number / 1_000_000:.1f}M"
+
+
 def relative(moment: datetime | None, now: datetime) -> str:
     """Return how long ago ``moment`` was, in at most ten cells: ``now``, ``5m``, ``3h``, ``2d``, ``6w``, or a date.
 

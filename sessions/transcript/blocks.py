@@ -9,6 +9,12 @@ from sessions.transcript.outline import ForeignSnapshot
 
 NOT_TYPED = ("task_notification", "bang")
 
+_SHOWN = {  # what people see of a block, by its type: the key, and how that part is called
+    "tool": (("parameters", "parameters"), ("result", "result"), ("error", "error")),
+    "bang": (("command", "command"), ("output", "output")),
+    "task_notification": (("summary", "notice"),),
+}
+
 
 def text_of(entry: Entry) -> str:
     """Return the texts of a message, joined by newlines; of a custom command, what was typed, not what it became."""
@@ -18,6 +24,22 @@ def text_of(entry: Entry) -> str:
 def summary_of(entry: Entry) -> str:
     """Return the summary a compact message holds; empty for any other."""
     return "\n".join(_contents(entry, COMPACT))
+
+
+def texts_of(entry: Entry) -> Iterator[tuple[str, str]]:
+    """Yield all that people read of a message: what it is, and the text.
+
+    It is ``text``, ``reasoning``, ``summary``, ``parameters`` (the JSON a tool was called with), ``result``,
+    ``command``, ``output``, ``notice``, or the type of any other block with a content, as ``error`` and ``info``.
+    """
+    for block in entry.blocks:
+        kind = block.get("type")
+        known = _SHOWN.get(kind) if isinstance(kind, str) else None
+        named = "summary" if kind in COMPACT else kind if isinstance(kind, str) else "text"
+        for key, what in known or (("content", named),):
+            text = block.get(key)
+            if isinstance(text, str) and text:
+                yield what, text
 
 
 def typed_by_the_user(entry: Entry) -> bool:

@@ -85,6 +85,26 @@ def forward(descriptor: int, end: int, *, block: int = FIRST_BLOCK) -> Iterator[
         yield at, rest
 
 
+def runs(descriptor: int, end: int, *, block: int = BLOCK) -> Iterator[tuple[int, bytes]]:
+    """Yield what lies in front of ``end`` as runs of whole lines, each with its offset, for a search in many at once.
+
+    Every line is in one run, with its newline; only the last may have none. Memory is bounded by ``block`` and the
+    longest line.
+    """
+    at = read_to = 0
+    pieces: list[bytes] = []  # of the line whose end is not read yet
+    while read_to < end and (data := read(descriptor, read_to, min(block, end - read_to))):
+        read_to += len(data)
+        if behind := data.rfind(b"\n") + 1:
+            run = b"".join((*pieces, data[:behind]))
+            yield at, run
+            at, pieces = at + len(run), [data[behind:]]
+        else:
+            pieces.append(data)
+    if rest := b"".join(pieces):
+        yield at, rest
+
+
 def unterminated(descriptor: int, size: int) -> tuple[int, bytes]:
     """Return what follows the last newline and where it starts; empty if every line is ended."""
     return next(backward(descriptor, size))

@@ -5,7 +5,7 @@ Spellings of the format are aliases here; attributes are snake_case.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Literal, Self, overload
 
 from pydantic import BaseModel, ConfigDict, Field, InstanceOf, PrivateAttr, TypeAdapter, ValidationError
@@ -155,11 +155,26 @@ class Message(_Model):
 
 
 class Messages(Sequence[Message]):
-    """Messages over lines, immutable; a model is built when its place is first asked for."""
+    """Messages over lines, immutable; a model is built when its place is first asked for.
 
-    def __init__(self, entries: Sequence[Entry]) -> None:
+    Args:
+        entries: The lines, as the file has them.
+        seen_as: What a line is shown as; the line itself where nothing is to be said otherwise.
+    """
+
+    def __init__(self, entries: Sequence[Entry], *, seen_as: Callable[[Entry], Entry] = lambda entry: entry) -> None:
         self.entries = tuple(entries)
+        self._seen_as = seen_as
         self._built: dict[int, Message] = {}
+
+    @property
+    def repaired(self) -> int:
+        """How many of them are shown otherwise than the file has them."""
+        return sum(self._seen_as(entry) is not entry for entry in self.entries)
+
+    def lines(self) -> Iterator[bytes]:
+        """Yield each message as a line without its newline, as it is shown."""
+        return (self._seen_as(entry).raw for entry in self.entries)
 
     @overload
     def __getitem__(self, place: int) -> Message: ...
@@ -167,10 +182,10 @@ class Messages(Sequence[Message]):
     def __getitem__(self, place: slice) -> Messages: ...
     def __getitem__(self, place: int | slice) -> Message | Messages:
         if isinstance(place, slice):
-            return Messages(self.entries[place])
+            return Messages(self.entries[place], seen_as=self._seen_as)
         place = range(len(self.entries))[place]
         if place not in self._built:
-            self._built[place] = Message.from_entry(self.entries[place])
+            self._built[place] = Message.from_entry(self._seen_as(self.entries[place]))
         return self._built[place]
 
     def __len__(self) -> int:

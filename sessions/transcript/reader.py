@@ -13,7 +13,7 @@ from pathlib import Path
 from sessions.transcript import blocks, codec, collapse, cut, lines, scanning, turns
 from sessions.transcript.entry import Entry, Kind
 from sessions.transcript.outline import Finding, Header, Outline, Prompt, Tail
-from sessions.transcript.summaries import head, summary
+from sessions.transcript.summaries import SHORT_CHARACTERS, head, summary
 
 __all__ = [
     "check",
@@ -21,6 +21,8 @@ __all__ = [
     "has_snapshots",
     "head",
     "place_of",
+    "prompt_beginnings",
+    "read_end",
     "read_entries",
     "read_history",
     "read_prompt",
@@ -66,6 +68,15 @@ def read_prompt(path: Path, prompt: Prompt) -> str:
         return turns.prompt_text(_entry_at(descriptor, prompt.offset, prompt.end))
 
 
+def prompt_beginnings(path: Path) -> list[str]:
+    """Return the first 200 characters of every visible prompt, in order; see `scan` for what it costs.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    return [prompt.preview[:SHORT_CHARACTERS] for prompt in scan(path, deep=False).prompts]
+
+
 def read_view(path: Path) -> list[Entry]:
     """Return the messages the model sees; see `collapse.model_view`.
 
@@ -92,6 +103,36 @@ def read_view(path: Path) -> list[Entry]:
     behind.extend([] if compact is None else [compact])
     behind.reverse()
     return collapse.once(behind)
+
+
+def read_end(path: Path, count: int) -> list[Entry]:
+    """Return the last messages the model sees, at most ``count`` of them, in order.
+
+    Reads backward until it has them, so that the size of the file does not matter. Where a rollback event or an
+    ``after`` comes into it, the whole file is read once, and only those messages are kept. A message whose first place
+    lies further back stands at the first place it has in what was read.
+    """
+    behind: list[Entry] = []
+    found: set[object] = set()
+    compact: Entry | None = None
+    with lines.opened(path) as (descriptor, size):
+        for _, raw in lines.backward(descriptor, size):
+            entry = codec.decode(raw)
+            if entry.kind is Kind.ROLLBACK or (entry.is_compact and entry.after is not None):
+                places = collapse.model_view(list(scanning.places_in(scanning.every_line(descriptor))))
+                return [_entry_at(descriptor, place.offset, place.end) for place in places[-count:]]
+            if entry.kind is not Kind.MESSAGE:
+                continue
+            if entry.is_compact:
+                compact = entry if compact is None else collapse.newer(entry, compact)
+            elif compact is not None or (len(found) >= count and entry.id not in found):
+                break
+            else:
+                behind.append(entry)
+                found.add(object() if entry.id is None else entry.id)
+    behind.extend([] if compact is None else [compact])
+    behind.reverse()
+    return collapse.once(behind)[-count:]
 
 
 def read_history(path: Path) -> Iterator[Entry]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -30,6 +32,32 @@ def checkpoint() -> Callable[..., Checkpoint]:
             "deletions": 1,
         }
         return Checkpoint(f"msg-{index}", index, prompt or f"prompt number {index}", **(values | more))  # type: ignore[arg-type]
+
+    return make
+
+
+@dataclass(frozen=True)
+class Row:
+    """What a picker asks of a row of a list."""
+
+    id: str
+    title: str | None
+    last_active_at: datetime
+    path: Path
+    workdir: str | None = "/home/user/shop"
+    git_branch: str | None = None
+    total_tokens: int | None = None
+    first_prompt: str | None = None
+    forked_from: str | None = None
+    damaged: bool = False
+
+
+@pytest.fixture(scope="session")
+def session_row() -> Callable[..., Row]:
+    def make(number: int, title: str | None = "", **more: object) -> Row:
+        name = f"{number:08d}-session"
+        title = f"session number {number}" if title == "" else title
+        return Row(name, title, NOW - timedelta(minutes=5 * number), Path(f"/s/{name}.jsonl"), **more)  # type: ignore[arg-type]
 
     return make
 

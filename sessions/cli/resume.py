@@ -1,0 +1,162 @@
+"""``sessions resume``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, NoReturn
+
+import click
+
+from sessions import hosts
+from sessions.cli import options, output, shell, whereabouts
+from sessions.cli.whereabouts import Where
+from sessions.errors import AmbiguousError, RequestError
+from sessions.picker.text import one_line, visible, visible_path
+
+if TYPE_CHECKING:
+    from sessions.cli.whereabouts import Whereabouts
+    from sessions.listing import SessionInfo
+    from sessions.store import SessionStore
+
+_CANCELLED = 130
+
+
+@click.command("resume")
+@click.argument("reference", metavar="[ID]", required=False)
+@click.option("--continue", "latest", is_flag=True, help="The session of this directory that was touched last.")
+@click.option("--all", "everywhere", is_flag=True, help="Choose among the sessions of all projects.")
+@click.option("--worktrees", is_flag=True, help="Choose among those of all worktrees of this repository.")
+@click.option("--search", metavar="TEXT", help="Choose among those that mention TEXT.")
+@options.as_json
+def command(
+    reference: str | None, search: str | None, *, latest: bool, everywhere: bool, worktrees: bool, as_json: bool
+) -> None:
+    """Go on with a session. Without ID a picker opens; without a terminal they are listed.
+
+    A session of this project, or of another worktree of the same repository, goes on here: the program set as
+    ``command`` under ``[resume]`` in settings.toml is started in its directory; without one the end of the
+    conversation is printed. Of a session of another project the command is printed, and copied where the terminal
+    allows it, that goes on with it there.
+    """
+    choosing = everywhere or worktrees or search is not None
+    if (reference is not None) + latest + choosing > 1:
+        raise click.UsageError("give one of ID, --continue, and what to choose among (--all, --worktrees, --search)")
+    if reference is None and not latest and (as_json or not options.on_terminal()):
+        _list(search, everywhere=everywhere, worktrees=worktrees, as_json=as_json)
+        return
+    store = options.store()
+    program = None if as_json else _program(store)
+    if latest:
+        home = whereabouts.of_row(store, _latest(store))
+    elif reference is not None:
+        home = _named(store, reference, as_json=as_json)
+    else:
+        home = _chosen(store, everywhere=everywhere, worktrees=worktrees, search=search or "")
+    if as_json:
+        output.structured(_as_json(home))
+    elif not home.here:
+        _send_elsewhere(home)
+    elif program is not None:
+        _hand_over(store, program, home)
+    else:
+        from sessions.cli.standing import show  # noqa: PLC0415 - only where it is shown
+
+        show(store, home)
+
+
+def _list(search: str | None, *, everywhere: bool, worktrees: bool, as_json: bool) -> None:
+    from sessions.cli.list import command as listing  # noqa: PLC0415 - only where no picker can open
+
+    asked = {"search": search, "everywhere": everywhere, "worktrees": worktrees, "as_json": as_json}
+    click.get_current_context().invoke(listing, text=None, limit=None, children=False, **asked)
+
+
+def _program(store: SessionStore) -> tuple[str, ...] | None:
+    try:
+        return hosts.resume_command(store.root)
+    except ValueError as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _latest(store: SessionStore) -> SessionInfo:
+    row = store.latest(os.curdir)
+    if row is None:
+        raise RequestError("there is no session of this directory to continue; 'sessions resume --all' shows all")
+    return row
+
+
+def _named(store: SessionStore, reference: str, *, as_json: bool) -> Whereabouts:
+    try:
+        return whereabouts.of_path(store, store.find(reference))
+    except AmbiguousError as error:
+        candidates = error.details["candidates"]
+        assert isinstance(candidates, list)
+        if as_json or not options.on_terminal():
+            options.find(store, reference)  # says more of each
+            raise
+    return _chosen(store, candidates=frozenset(candidates))
+
+
+def _chosen(
+    store: SessionStore,
+    *,
+    everywhere: bool = False,
+    worktrees: bool = False,
+    search: str = "",
+    candidates: frozenset[str] | None = None,
+) -> Whereabouts:
+    from sessions.cli.shelf import choose  # noqa: PLC0415 - only where the picker opens
+
+    last = choose(store, everywhere=everywhere, worktrees=worktrees, search=search, candidates=candidates)
+    if last.outcome is not None:
+        return whereabouts.of_row(store, last.outcome)
+    if not last.changed:
+        raise click.Abort
+    output.text("no session was chosen; what was renamed or deleted stays so", error_stream=True)
+    raise click.exceptions.Exit(_CANCELLED)
+
+
+def _as_json(home: Whereabouts) -> dict[str, object]:
+    return {
+        "session": home.row.to_json(),
+        "workdir": home.directory,
+        "here": home.here,
+        "gone": home.where is Where.GONE,
+        "command": home.command,
+    }
+
+
+def _send_elsewhere(home: Whereabouts) -> None:
+    """Print, and copy where that is possible, the command that goes on with a session where it belongs."""
+    title = one_line(home.row.title or home.row.id, 60)
+    directory = visible_path(home.directory) if home.directory is not None else ""
+    match home.where:
+        case Where.UNKNOWN:
+            said = f"'{title}' does not say which directory it is of; change to that one first, then:"
+        case Where.GONE:
+            assert home.directory is not None
+            made = visible(f"mkdir -p {shell.quoted(home.directory)}", keep="")
+            said = f"'{title}' is of a directory that is gone: {directory}; nothing was made of it. First:  {made}"
+        case _:
+            said = f"'{title}' is of another directory: {directory}"
+    from sessions.cli.clipboard import copy  # noqa: PLC0415 - only where there is something to copy
+
+    output.text(said, error_stream=True)
+    output.text(home.command)
+    if copy(home.command):
+        output.lines(
+            [(("dim", "It is in the clipboard too, if this terminal lets programs copy."),)], error_stream=True
+        )
+
+
+def _hand_over(store: SessionStore, program: tuple[str, ...], home: Whereabouts) -> NoReturn:
+    """Become the program that goes on with a session, in the session's directory."""
+    assert home.directory is not None
+    words = hosts.filled(program, id=home.row.id, path=os.fspath(home.row.path), workdir=home.directory)
+    os.chdir(home.directory)
+    sys.stdout.flush()
+    try:
+        os.execvpe(words[0], words, {**os.environ, "SESSIONS_HOME": os.fspath(store.root), "PWD": home.directory})  # noqa: S606 - what the user set
+    except OSError as error:
+        raise click.ClickException(f"[resume] command: {words[0]} cannot be started: {error.strerror}") from None

@@ -1,0 +1,181 @@
+"""Searching in the rows of a list."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sessions.searching import Searchable, fold, matching
+
+TEXTS = st.text(st.characters(codec=None), max_size=40)
+
+
+@dataclass(frozen=True)
+class Row:
+    id: str = "00000000"
+    title: str | None = None
+    git_branch: str | None = None
+    first_prompt: str | None = None
+
+
+def found(query, *rows, prompts=None):
+    return [row.id for row in matching(rows, query, prompts)]
+
+
+def titles(*said):
+    return [Row(str(number), title=title) for number, title in enumerate(said)]
+
+
+def test_every_word_has_to_be_found_but_each_may_stand_elsewhere():
+    row = Row("7d0c9a52", "Mend the parser", "topic/money", "prices in euro")
+    for query in ("parser", "parser money", "MONEY euro mend", "7d0c euro", ""):
+        assert found(query, row) == [row.id], query
+    assert found("parser dollars", row) == []
+
+
+def test_a_row_is_found_by_all_its_prompts_and_they_are_asked_for_only_where_they_may_help():
+    told = Row("told", "other things")
+    titled = Row("titled", "The basket")
+    asked = []
+
+    def prompts(row):
+        asked.append(row.id)
+        return ["hello", "now the  BASKET, please"] if row is told else []
+
+    assert found("basket", told, titled, prompts=prompts) == ["titled", "told"]
+    assert asked == ["told"]
+
+
+def test_title_id_branch_first_prompt_and_other_prompts_count_in_this_order():
+    rows = [
+        Row("more"),
+        Row("prompt", first_prompt="the cafe"),
+        Row("branch", git_branch="topic/cafe"),
+        Row("cafe1234"),
+        Row("title", title="decafeinated"),
+    ]
+    assert found("cafe", *rows, prompts=lambda row: ["a cafe"] if row.id == "more" else []) == [
+        "title",
+        "cafe1234",
+        "branch",
+        "prompt",
+        "more",
+    ]
+
+
+def test_the_beginning_of_a_word_beats_its_middle_and_equals_stay_in_the_order_they_came():
+    assert found("turn", *titles("unreturned", "in turn", "return", "turn_left")) == ["1", "3", "0", "2"]
+
+
+def test_words_that_stand_together_as_typed_beat_the_same_words_apart():
+    assert found("login page", *titles("page after login", "the login  page")) == ["1", "0"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("retrun", "return"),
+        ("refcator", "refactor"),
+        ("refator", "refactor"),
+        ("refacttor", "refactor"),
+        ("migraton", "migrations"),
+        ("parsr", "the parser"),
+        ("authentification", "authentication"),
+        ("eradme", "README.md"),
+    ],
+)
+def test_a_slip_of_the_fingers_is_forgiven(typed, meant):
+    assert found(typed, *titles("hello", meant)) == ["1"]
+
+
+def test_what_was_typed_beats_what_is_like_it_wherever_they_stand():
+    like = Row("like", title="return")
+    typed = Row("typed", first_prompt="what does retrun mean")
+    assert found("retrun", like, typed) == ["typed", "like"]
+    assert found("retrun mean", like, typed) == ["typed"]
+
+
+def test_other_words_are_not_found():
+    rows = titles("Add a basket to the shop", "Prices in euro", "Delete old files", "Why is the build slow?")
+    for word in ("tests", "banana", "zzz", "xyzzy", "deploy", "ad hoc", "fix", "toe", "sloth"):
+        assert found(word, *rows) == [], word
+
+
+def test_a_few_letters_from_the_middle_of_an_id_find_nothing_and_half_of_it_does():
+    row = Row("7d0c9a52-3f1e-4b6a-9c55-2f8e0b1d4a60")
+    assert found("c9a5", row) == []
+    for word in ("7d0c", "c9a52-3f", "3f1e", "2f8e0b"):
+        assert found(word, row) == [row.id], word
+
+
+@pytest.mark.parametrize(
+    ("typed", "written"),
+    [
+        ("修复", "请修复解析器"),
+        ("パーサー", "ハ\u309aーサーを直す"),
+        ("ｐａｒｓｅｒ", "the parser"),
+        ("cafe\u0301", "Café"),
+        ("cafe", "CAFÉ"),
+        ("strasse", "Straße"),
+        ("ёлка", "ЕЛКА"),
+        ("한국", "\u1112\u1161\u11ab\u1100\u116e\u11a8어"),
+        ("🚀", "ship 🚀 it"),
+        ("❤", "we ❤\ufe0f it"),
+        ("\ud83d", "half \ud83d a pair"),
+        ("two  words", "two\u3000\n words"),
+        ("हिन्दी", "हिन्दी में"),
+    ],
+)
+def test_scripts_are_compared_as_people_read_them(typed, written):
+    assert found(typed, *titles("nothing", written)) == ["1"]
+
+
+def test_marks_that_make_another_letter_count():
+    assert found("か", *titles("が")) == []
+
+
+@given(TEXTS)
+def test_folding_again_changes_nothing(text):
+    assert fold(fold(text)) == fold(text)
+
+
+@given(st.lists(TEXTS, min_size=1, max_size=4), TEXTS)
+def test_no_text_breaks_a_search_and_every_row_finds_itself(texts, query):
+    rows = titles(*texts)
+    assert {row.id for row in matching(rows, query)} <= {row.id for row in rows}
+    for row in rows:
+        assert row in matching(rows, row.title)
+
+
+def test_what_was_learnt_is_replaced():
+    row = Row("a", title="title")
+    index = Searchable([row])
+    index.learn(row, ["first words"])
+    index.learn(row, ["second thoughts"])
+    assert index.matching("thoughts title") == [row]
+    assert index.matching("first") == []
+    assert list(index.lacking("first")) == [row]
+    assert list(index.lacking("second title")) == []
+
+
+def test_words_that_stand_there_need_no_fuzzy_search():
+    code = (
+        "import sys; from sessions.searching import matching; from types import SimpleNamespace as Row\n"
+        "rows = [Row(id='1', title='return', git_branch=None, first_prompt=None)]\n"
+        "assert matching(rows, 'turn') == rows and 'rapidfuzz' not in sys.modules\n"
+        "assert matching(rows, 'retrun') == rows and 'rapidfuzz' in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_slip_is_forgiven_in_what_was_learnt_later():
+    rows = titles("one", "two")
+    index = Searchable(rows)
+    assert index.matching("refcator") == []
+    index.learn(rows[1], ["Please refactor it"])
+    assert index.matching("refcator") == [rows[1]]
