@@ -157,6 +157,15 @@ class SessionInfo:
         }
 
 
+def row_of(path: Path) -> SessionInfo:
+    """Return the row of one transcript, read from its two ends.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    return SessionInfo(str(path.parent), path.name, read(str(path)))
+
+
 def read(path: str) -> Facts:
     """Return what is known of a transcript, from its two ends.
 

@@ -58,6 +58,7 @@ from sessions.turn import Turn, check_label, check_prompt
 from sessions.work import Work
 
 if TYPE_CHECKING:
+    from sessions.transcript.entry import Entry
     from sessions.transcript.messages import Message, Messages
 
 
@@ -217,12 +218,14 @@ class Session:
     def _view(self, read: Callable[[Path], list[Entry]]) -> Messages:
         from sessions.transcript.messages import Messages  # noqa: PLC0415 - pydantic is paid for by who needs it
 
-        lock = paths.sidecar(self.path) / LOCK
-        owned = self.read_only and is_held(lock)
+        owned = self._is_owned_by_another()
         entries = read(self._source) if self._source.exists() else []
-        if owned or (self.read_only and is_held(lock)):  # asked twice: who owns it may have come, or gone, meanwhile
+        if owned or self._is_owned_by_another():  # asked twice: who owns it may have come, or gone, meanwhile
             return Messages(entries)
         return Messages(entries, seen_as=self._ended)
+
+    def _is_owned_by_another(self) -> bool:
+        return self.read_only and is_held(paths.sidecar(self.path) / LOCK)
 
     def _ended(self, entry: Entry) -> Entry:
         return entry if entry.id in self._running else interrupted.ended(entry)
@@ -232,6 +235,15 @@ class Session:
         from sessions.transcript.messages import Messages  # noqa: PLC0415
 
         return Messages(list(reader.read_history(self._source)) if self._source.exists() else [])
+
+    def lines(self, *, history: bool) -> Iterator[Entry]:
+        """Yield the lines of what `history` returns, or `messages`, one in memory at a time; for long conversations."""
+        if not self._source.exists():
+            return iter(())
+        if history:
+            return reader.read_history(self._source)
+        view = reader.stream_view(self._source)
+        return view if self._is_owned_by_another() else map(self._ended, view)
 
     def checkpoints(self) -> list[Checkpoint]:
         """Return the turns one can go back to, oldest first."""

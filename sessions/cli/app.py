@@ -37,6 +37,7 @@ COMMANDS = {
     "list": "List the sessions of this project, the one touched last first.",
     "resume": "Go on with a session; without an ID choose one.",
     "show": "Print the messages of a session.",
+    "export": "Write a conversation as Markdown, HTML or JSON.",
     "checkpoints": "List the prompts one can go back to.",
     "diff": "Show what the agent did to files.",
     "tasks": "List background tasks, stop them, or follow what they print.",
@@ -48,9 +49,11 @@ COMMANDS = {
     "delete": "Delete a session and all that belongs to it.",
     "prune": "Remove snapshots and undo records beyond the limits.",
     "check": "Look for damage; finish what a crash left half done.",
+    "completion": "Print what makes a shell complete these commands.",
     "demo": "Make a small project with a session, and rewind it.",
 }
 BUG, USAGE, SYSTEM, CANCELLED = 1, 2, 7, 130
+_COMPLETE = "_SESSIONS_COMPLETE"  # set by the scripts that ``sessions completion`` prints
 
 
 class _LateCommands(click.Group):
@@ -87,6 +90,8 @@ def group(context: click.Context) -> None:
 def run(arguments: Sequence[str]) -> int:
     """Run a command; return its exit code. Never raises, and prints a traceback only when SESSIONS_DEBUG is set."""
     _open_streams()
+    if (asked := os.environ.get(_COMPLETE)) is not None:
+        return _complete(asked)
     try:
         return _finish(_run(list(arguments)))
     except BrokenPipeError:  # whoever read our output has seen enough
@@ -106,6 +111,16 @@ def _run(arguments: list[str]) -> int:
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the last resort has to take everything
         return output.failure(_said(error), as_json="--json" in arguments)
     return 0
+
+
+def _complete(asked: str) -> int:
+    """Answer a shell that asks what may come next, instead of running a command."""
+    from sessions.cli import completing  # noqa: PLC0415 - only a shell asks
+
+    said = completing.answer(group, asked)
+    if said:
+        click.echo(said.encode(errors="backslashreplace"))
+    return 0 if said is not None else BUG
 
 
 def _said(error: BaseException) -> output.Failure:

@@ -17,7 +17,7 @@ _FINDINGS_REMAIN = 4
 
 
 @click.command("check")
-@click.argument("reference", metavar="[ID]", required=False)
+@click.argument("reference", metavar="[ID]", required=False, shell_complete=options.complete_sessions)
 @options.dry_run
 @options.as_json
 @click.pass_context

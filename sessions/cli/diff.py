@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 
 @click.command("diff")
 @options.reference
-@click.option("--turn", metavar="CHECKPOINT", help="Only what this prompt led to: its index, message id, or beginning.")
+@click.option("--turn", metavar="CHECKPOINT", shell_complete=options.complete_checkpoints,
+              help="Only what this prompt led to: its index, message id, or beginning.")  # fmt: skip
 @click.option("--run", metavar="RUN", help="Only what this run of the agent did.")
-@click.option("--since", metavar="CHECKPOINT", help="All since this prompt was typed, or since a mark, TURN:MARK.")
+@click.option("--since", metavar="CHECKPOINT", shell_complete=options.complete_checkpoints,
+              help="All since this prompt was typed, or since a mark, TURN:MARK.")  # fmt: skip
 @options.files(only="Only this file, or what lies below this directory")
 @click.option("--stat", is_flag=True, help="How many lines changed in which file.")
 @click.option("--no-pager", is_flag=True, help="Print long output, too, as it is.")

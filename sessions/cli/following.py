@@ -49,7 +49,7 @@ def follow(log: Path, is_running: Callable[[], bool]) -> None:
                     printer.show(part)
                 if not goes_on:
                     break
-                _wait()
+                wait()
     finally:
         printer.end()
 
@@ -103,8 +103,12 @@ def _new_parts(source: FileIO) -> Iterator[bytes]:
         yield part
 
 
-def _wait() -> None:
-    """Wait a moment, but not for a reader that has gone."""
+def wait() -> None:
+    """Wait a tenth of a second between two looks at what grows, but not for a reader that has gone.
+
+    Raises:
+        BrokenPipeError: Whoever reads the output has seen enough.
+    """
     poller = select.poll()
     poller.register(sys.stdout.fileno(), 0)
     events = sum(event for _, event in poller.poll(_LOOK_MS))

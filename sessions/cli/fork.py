@@ -20,7 +20,8 @@ _TITLE_CELLS = 80
 
 @click.command("fork")
 @options.reference
-@click.option("--at", metavar="CHECKPOINT", help="The last turn that comes along.  [default: all do]")
+@click.option("--at", metavar="CHECKPOINT", shell_complete=options.complete_checkpoints,
+              help="The last turn that comes along.  [default: all do]")  # fmt: skip
 @click.option("--title", metavar="TEXT", help="The title of the new session.  [default: the old one, marked]")
 @click.option("--workdir", metavar="DIR", type=click.Path(exists=True, file_okay=False),
               help="The directory it works in, such as another worktree.  [default: the same]")  # fmt: skip

@@ -54,13 +54,13 @@ def _block(block: Block) -> Iterator[Line]:
         case TaskNotificationBlock():
             yield (("mark", f"task {block.status}: "), ("", visible(block.summary, keep="")))
         case OtherBlock():
-            yield _other(block)
+            yield other(block)
         case _:
             assert_never(block)
 
 
-def _other(block: OtherBlock) -> Line:
-    """Return what the block is and, on one line, what it says."""
+def other(block: OtherBlock) -> Line:
+    """Return what a block of no kind of its own is and, on one line, what it says."""
     named = ("warn" if block.type == "error" else "dim", f"[{visible(str(block.type), keep='')}]")
     extra = block.model_extra or {}
     content = extra.get("content")
@@ -83,13 +83,17 @@ def _snapshots(snapshots: object) -> Iterator[str]:
             )
 
 
+def how_it_ended(block: ToolBlock) -> str:
+    """Return what became of a tool call, to stand behind its name; nothing where nobody said."""
+    if block.stage != "end":
+        return f" · {block.stage}"
+    return {None: "", True: " · ok", False: " · failed"}[block.success]
+
+
 def _tool(block: ToolBlock) -> Iterator[Line]:
-    ended = (
-        {None: "", True: " · ok", False: " · failed"}[block.success] if block.stage == "end" else f" · {block.stage}"
-    )
     parameters = visible(block.parameters[:_PARAMETER_CHARACTERS], keep="")
     more = "…" if len(block.parameters) > _PARAMETER_CHARACTERS else ""
-    yield (("restore", visible(block.name, keep="")), ("", f" {parameters}{more}"), ("dim", ended))
+    yield (("restore", visible(block.name, keep="")), ("", f" {parameters}{more}"), ("dim", how_it_ended(block)))
     yield from _text(block.error or block.result or "", "dim", limit=_RESULT_LINES)
 
 

@@ -17,6 +17,8 @@ from sessions.picker.text import one_line
 from sessions.picker.words import ago
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from sessions.rewind.plan import OnConflict, OnConflicts
     from sessions.session import Session
     from sessions.store import SessionStore
@@ -101,6 +103,7 @@ def on_conflict(default: OnConflict, *, meaning: str) -> Callable[[Command], Com
         multiple=True,
         metavar="POLICY[=PATH]",
         callback=parsed,
+        shell_complete=lambda _, __, incomplete: [each for each in _POLICIES if each.startswith(incomplete)],
         help=f"{meaning} POLICY is {', '.join(_POLICIES)}; with =PATH it holds for that path and what lies below."
         f" {_FROM_HERE}"
         f"  [default: {default}]",
@@ -109,7 +112,28 @@ def on_conflict(default: OnConflict, *, meaning: str) -> Callable[[Command], Com
 
 def reference(command: Command) -> Command:
     """Take the ``ID`` of a session."""
-    return click.argument("reference", metavar="ID")(command)
+    return click.argument("reference", metavar="ID", shell_complete=complete_sessions)(command)
+
+
+def complete_sessions(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Offer a shell the sessions there are."""
+    from sessions.cli import completing  # noqa: PLC0415 - only a shell asks
+
+    return completing.sessions_for(context, incomplete)
+
+
+def complete_checkpoints(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Offer a shell the prompts one can go back to."""
+    from sessions.cli import completing  # noqa: PLC0415 - likewise
+
+    return completing.checkpoints_for(context, incomplete)
+
+
+def complete_tasks(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Offer a shell the background tasks of a session."""
+    from sessions.cli import completing  # noqa: PLC0415 - likewise
+
+    return completing.tasks_for(context, incomplete)
 
 
 def store() -> SessionStore:
@@ -211,4 +235,5 @@ def _policies(given: tuple[str, ...], default: OnConflict) -> OnConflicts:
 
 def _keep_root(context: click.Context, _: click.Parameter, value: Path | None) -> None:
     if value is not None:
-        context.find_root().meta[_ROOT] = value
+        # A shell that asks for completions hands over the words as they were typed.
+        context.find_root().meta[_ROOT] = value.expanduser() if context.resilient_parsing else value

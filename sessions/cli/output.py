@@ -70,7 +70,7 @@ def json_bytes(raw: bytes) -> None:
     A lone surrogate is printed as U+FFFD: an escape for one is legal JSON, but jq and others reject the whole document.
     The transcript keeps what it holds; a file name that is not UTF-8 is in JSON as near as it can be.
     """
-    raw_bytes((_legal(raw), b"\n"))
+    raw_bytes((legal(raw), b"\n"))
 
 
 def array(values: Iterable[object]) -> None:
@@ -84,7 +84,7 @@ def array(values: Iterable[object]) -> None:
 
 def encoded(value: object) -> bytes:
     """Return ``value`` as JSON, for those who print it in parts; see :func:`json_bytes`."""
-    return _legal(codec.dumps(value))
+    return legal(codec.dumps(value))
 
 
 def raw_bytes(chunks: Iterable[bytes]) -> None:
@@ -125,10 +125,10 @@ class Findings:
     def __init__(self) -> None:
         self._said: set[Finding] = set()
 
-    def warn(self, session: Session) -> None:
-        """Print those that were not printed yet."""
+    def warn(self, session: Session, *, but: str = "") -> None:
+        """Print those that were not printed yet, without those of the kind ``but``."""
         for finding in session.findings:
-            if finding not in self._said:
+            if finding not in self._said and finding.kind != but:
                 self._said.add(finding)
                 warn(f"{finding.kind.replace('_', ' ')}: {finding.where}: {finding.action}")
 
@@ -232,7 +232,8 @@ def add_dir_words(add_dirs: Sequence[str]) -> tuple[str, ...]:
     return tuple(word for each in add_dirs for word in ("--add-dir", os.path.abspath(each)))
 
 
-def _legal(raw: bytes) -> bytes:
+def legal(raw: bytes) -> bytes:
+    """Return JSON without escapes of lone surrogates, each of which becomes U+FFFD; see :func:`json_bytes`."""
     return _LONE_OR_NOT.sub(_replaced, raw) if b"\\ud" in raw.lower() else raw
 
 

@@ -31,6 +31,7 @@ class _Asked(TypedDict):
 @click.option(
     "--to",
     metavar="CHECKPOINT",
+    shell_complete=options.complete_checkpoints,
     help="Go back to before this prompt: its index, message id, or its beginning; or to a mark in a turn, TURN:MARK.",
 )
 @click.option("--last", type=click.IntRange(min=1), metavar="N", help="Go back to before the last N prompts.")

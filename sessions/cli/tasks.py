@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 @click.command("tasks")
 @options.reference
-@click.option("--cancel", "doomed", multiple=True, metavar="TASK",
+@click.option("--cancel", "doomed", multiple=True, metavar="TASK", shell_complete=options.complete_tasks,
               help="Stop this task for good, with all it started; given again, several.")  # fmt: skip
-@click.option("--follow", metavar="TASK",
+@click.option("--follow", metavar="TASK", shell_complete=options.complete_tasks,
               help="Print what this task prints, from its start until it ends. Ctrl-C leaves it running.")  # fmt: skip
 @options.dry_run
 @options.yes

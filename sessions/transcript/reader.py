@@ -28,6 +28,7 @@ __all__ = [
     "read_prompt",
     "read_view",
     "scan",
+    "stream_view",
     "summary",
     "survey_tail",
     "torn_at",
@@ -135,6 +136,14 @@ def read_end(path: Path, count: int) -> list[Entry]:
     return collapse.once(behind)[-count:]
 
 
+def stream_view(path: Path) -> Iterator[Entry]:
+    """Yield what `read_view` returns, each message as it is asked for: for views too long to hold.
+
+    Takes a pass over the whole file, and memory proportional to the number of messages.
+    """
+    return _visible(path, collapse.model_view)
+
+
 def read_history(path: Path) -> Iterator[Entry]:
     """Yield every visible message; see `collapse.history`.
 
@@ -235,7 +244,9 @@ class _Behind:
 def _visible(path: Path, rule: Rule) -> Iterator[Entry]:
     with lines.opened(path) as (descriptor, _):
         for place in rule(list(scanning.places_in(scanning.every_line(descriptor)))):
-            yield _entry_at(descriptor, place.offset, place.end)
+            entry = _entry_at(descriptor, place.offset, place.end)
+            if entry.kind is Kind.MESSAGE:  # else somebody wrote over it meanwhile
+                yield entry
 
 
 def _entry_at(descriptor: int, offset: int, end: int) -> Entry:

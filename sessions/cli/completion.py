@@ -1,0 +1,28 @@
+"""``sessions completion``."""
+
+from __future__ import annotations
+
+import click
+
+from sessions.cli import output
+
+
+@click.command("completion")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def command(context: click.Context, shell: str) -> None:
+    r"""Print the script that makes a shell complete commands, options, sessions and checkpoints.
+
+    \b
+    bash   sessions completion bash > ~/.local/share/bash-completion/completions/sessions
+           or, without the package bash-completion, in ~/.bashrc:
+           eval "$(sessions completion bash)"
+    zsh    in ~/.zshrc, behind compinit:
+           eval "$(sessions completion zsh)"
+    fish   sessions completion fish > ~/.config/fish/completions/sessions.fish
+
+    A session is offered by the title it was given, and by its id: first those of this directory.
+    """
+    from sessions.cli import completing  # noqa: PLC0415 - the help needs none of it
+
+    output.text(completing.script(context.find_root().command, shell))
