@@ -100,6 +100,9 @@ class Searchable(Generic[R]):
         self._at = {id(each.row): each for each in self._rows}
         self._words: dict[str, list[str]] | None = None  # those of all rows, by their initial, once they are needed
 
+    def __len__(self) -> int:
+        return len(self._rows)
+
     def learn(self, row: R, prompts: Iterable[str]) -> None:
         """Take in the prompts of one of the rows, instead of what was learnt of it before; they count less than all."""
         folded = self._at[id(row)]

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sessions import assistant_message
 from sessions.searching import Searchable, fold, matching
 
 TEXTS = st.text(st.characters(codec=None), max_size=40)
@@ -179,3 +180,41 @@ def test_a_slip_is_forgiven_in_what_was_learnt_later():
     assert index.matching("refcator") == []
     index.learn(rows[1], ["Please refactor it"])
     assert index.matching("refcator") == [rows[1]]
+
+
+def test_a_store_searches_all_visible_prompts_wherever_they_stand(store, project):
+    with store.create(project) as told, store.create(project) as titled:
+        for word in ("one", "two basket", "three"):
+            with told.begin_turn(f"prompt {word}"):
+                told.append(assistant_message("the answer is a needle"))
+        told.compact(summary="a summary", keep_rounds=1)
+        with told.begin_turn("much later"):
+            pass
+        with titled.begin_turn("x" * 300 + " end of it"):
+            pass
+        titled.set_title("Basket")
+    assert [row.id for row in store.list(project, search="basket")] == [titled.id, told.id]
+    assert [row.id for row in store.list(project, search="basket", limit=1)] == [titled.id]
+    assert [row.id for row in store.list(project, search="LATER prompt")] == [told.id]
+    assert store.list(project, search="needle") == []
+    assert store.list(project, search="end of it") == []  # of each prompt the beginning is searched
+
+
+def test_a_hidden_prompt_is_not_found(store, project):
+    with store.create(project) as session:
+        for word in ("stays", "goes"):
+            with session.begin_turn(word):
+                pass
+        session.rewind(2, history="hide")
+    assert [row.id for row in store.list(project, search="stays")] == [session.id]
+    assert store.list(project, search="goes") == []
+
+
+def test_a_session_that_goes_meanwhile_is_searched_by_what_its_row_says(store, project, monkeypatch):
+    with store.create(project) as session, session.begin_turn("a prompt"):
+        pass
+    overview, gone = store.list(project), store.list(project)
+    session.path.rename(session.path.with_suffix(".gone"))
+    monkeypatch.setattr("sessions.overview.Overview.rows", lambda *_, **__: list(gone))
+    assert store.list(project, search="prompt") == overview
+    assert store.list(project, search="banana") == []
