@@ -55,7 +55,7 @@ loads none.
 
 **Limits.** Snapshots of old turns and old undo records, with the logs of tasks that only those could bring back, are
 removed when a turn or a rewind ends (`sessions.rewind.pruning`). The timeline goes on knowing of them: a file that
-would need one is left alone, and named.
+would need one is left alone, and named. Whole sessions go only where the settings say so (`sessions.retiring`).
 """
 
 from __future__ import annotations

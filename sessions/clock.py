@@ -1,4 +1,7 @@
-"""The one module that reads the clock. Time is only ever shown or written down, never used to order anything."""
+"""The one module that reads the clock. Time is only ever shown or written down, never used to order anything.
+
+But for retention, which asks how long ago a file was written.
+"""
 
 from __future__ import annotations
 

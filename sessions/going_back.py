@@ -17,7 +17,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 
-from sessions.errors import SessionsError, UnstoppableError
+from sessions.errors import ConflictError, SessionsError, UnstoppableError
 from sessions.hold import Hold
 from sessions.rewind.background import NOTHING_STOPPED, Background, Stopped
 from sessions.rewind.basis import planned_work
@@ -101,8 +101,9 @@ class GoingBack:
         what: str,
         going: Callable[[], Background],
         *,
-        refuse: Callable[[], None],
+        refuse: Callable[[], object],
         done: list[StoppedTask] | None = None,
+        stops: bool = True,
     ) -> Iterator[None]:
         """Give the session, locked, to be removed: all that goes with it was stopped, and nobody begins anything.
 
@@ -110,16 +111,20 @@ class GoingBack:
             going: Returns what of the background goes, as of now.
             refuse: Raises where the session is to stay; asked before anything is stopped, and once more at the end.
             done: Gets the tasks that were stopped, also where an error follows.
+            stops: Whether tasks are stopped; else one that runs is a reason to stay, and nothing is settled either.
 
         Raises:
             BusyError: A turn is open.
+            ConflictError: A task runs that is not to be stopped.
             LockedError: Another process has the session of one of its subagents open.
             UnstoppableError: A task of it cannot be stopped.
         """
         with self._hold.alone(what):
             refuse()
             self._refuse_written(going())
-            stopped = self._stop(going, done)
+            if not stops:
+                refuse_running(going())
+            stopped = self._stop(going, done) if stops else NOTHING_STOPPED
             with _saying(stopped.tasks), self._hold.ready(what), self._children.claimed(going().children):
                 refuse()
                 yield
@@ -152,6 +157,16 @@ class GoingBack:
                     break
             settled = self._work.settle_gone(work.ended)
         return Stopped(tuple(stopped), tuple(ended), tuple(settled))
+
+
+def refuse_running(work: Background) -> None:
+    """Refuse to remove what is needed by background work that is still there.
+
+    Raises:
+        ConflictError: There is some; it is named.
+    """
+    if work.tasks:
+        raise ConflictError(f"its background work is not over: {', '.join(task.label for task in work.tasks)}")
 
 
 @contextlib.contextmanager

@@ -36,15 +36,48 @@ def unmark(sidecar: Path) -> None:
         os.unlink(sidecar / _MARK)
 
 
-def remove(sidecar: Path) -> None:
+class Families:
+    """Which transcripts of subagents belong to which session: each is read once, however many sessions are asked about.
+
+    A directory is listed each time it is asked about, so one that came meanwhile is seen.
+    """
+
+    def __init__(self) -> None:
+        self._read: dict[Path, set[str]] = {}  # names, by directory
+        self._theirs: dict[Path, set[str]] = {}  # names, by the root's transcript
+
+    def of(self, transcript: Path) -> list[Path]:
+        """Return the transcripts of the subagents of a session, wherever in the tree below it, sorted.
+
+        Those that are returned were read just now: their headers name the session.
+        """
+        directory, root = transcript.parent, session_of(paths.sidecar(transcript))
+        read = self._read.setdefault(directory, set())
+        try:
+            names = {name for name in os.listdir(directory) if name not in read and _is_child(name)}
+        except OSError:
+            return []
+        for name in names:  # of those whose header cannot be read yet it is tried again
+            found = _root_of(directory / name)
+            if found is not None:
+                read.add(name)
+                self._theirs.setdefault(directory / f"{found}{_TRANSCRIPT}", set()).add(name)
+        theirs = (directory / name for name in sorted(self._theirs.get(transcript, ())))
+        return [path for path in theirs if path.name in names or _root_of(path) == root]
+
+
+def remove(sidecar: Path, families: Families | None = None) -> None:
     """Remove a marked sidecar with the sessions of its subagents, the mark and the lock last.
 
     A crash meanwhile leaves what ``sweep`` removes.
 
+    Args:
+        families: Spares reading all subagents' transcripts again where several sessions of a directory go.
+
     Raises:
         OSError: Not all could be removed.
     """
-    for child in children_of(_transcript_of(sidecar)):
+    for child in (families or Families()).of(_transcript_of(sidecar)):
         os.unlink(child)
         shutil.rmtree(paths.sidecar(child), ignore_errors=True)
     for entry in list(os.scandir(sidecar)):
@@ -60,8 +93,11 @@ def remove(sidecar: Path) -> None:
 
 def children_of(transcript: Path) -> list[Path]:
     """Return the transcripts of the subagents of a session, wherever in the tree below it, sorted."""
-    root = transcript.name.removesuffix(_TRANSCRIPT)
-    return [path for path in sorted(transcript.parent.glob(f"{CHILD_PREFIX}*{_TRANSCRIPT}")) if _root_of(path) == root]
+    return Families().of(transcript)
+
+
+def _is_child(name: str) -> bool:
+    return name.startswith(CHILD_PREFIX) and name.endswith(_TRANSCRIPT)
 
 
 def _root_of(child: Path) -> str | None:
@@ -85,8 +121,11 @@ def session_of(sidecar: Path) -> str:
     return sidecar.name.removesuffix(_SUFFIX)
 
 
-def sweep(sidecar: Path) -> bool:
+def sweep(sidecar: Path, families: Families | None = None) -> bool:
     """Remove a sidecar if nobody holds its lock and it still is nobody's; tell whether it held anything.
+
+    Args:
+        families: As for ``remove``.
 
     Raises:
         OSError: Not all could be removed.
@@ -94,6 +133,8 @@ def sweep(sidecar: Path) -> bool:
     transcript = _transcript_of(sidecar)
     owner = Ownership(sidecar)
     session_id = session_of(sidecar)
+    if not sidecar.is_dir():  # taking the lock would make it again
+        return False
     try:
         owner.take(session_id, then=lambda: None)
     except ConflictError:
@@ -103,10 +144,19 @@ def sweep(sidecar: Path) -> bool:
             return False
         Writer(transcript, sidecar=sidecar, session_id=session_id, header=None).sweep()
         held = (sidecar / _MARK).exists()
-        remove(sidecar)
+        remove(sidecar, families)
         return held
     finally:
         owner.give_back()
+
+
+def sweep_marked(root: Path) -> None:
+    """Remove what is left of deleted sessions, as far as that goes. Others being made just now are not disturbed."""
+    families = Families()
+    for sidecar in nobodys(root):
+        if (sidecar / _MARK).exists():
+            with contextlib.suppress(OSError):
+                sweep(sidecar, families)
 
 
 def _transcript_of(sidecar: Path) -> Path:

@@ -14,6 +14,8 @@ from sessions.locks import FileLock, HeldError
 LOCK = "lock"
 """The file in a sidecar that whoever writes the session holds locked."""
 CAPTURES_LOCK = "captures.lock"
+_TRIES = 1000
+"""How often a directory may be removed just when it is needed; each time somebody else got on."""
 
 
 class Ownership:
@@ -77,11 +79,15 @@ class Ownership:
         self._lock.release()
 
     def _acquire(self, session_id: str) -> None:
-        while True:
-            files.make_directory(self._sidecar)
+        for left in reversed(range(_TRIES)):
             try:
-                return self._lock.acquire()
+                files.make_directory(self._sidecar)
+                self._lock.acquire()
             except FileNotFoundError:
-                continue  # its last owner removed the unused sidecar in between
+                # Its last owner removed the unused sidecar in between, or retention the project's emptied directory.
+                if not left:
+                    raise
             except HeldError as held:
                 raise LockedError(session_id, held.pid, held.command) from None
+            else:
+                return

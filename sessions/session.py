@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Self
 from sessions import forks, leftovers, paths
 from sessions.compaction import Compaction, compact
 from sessions.errors import RequestError
-from sessions.going_back import GoingBack
+from sessions.going_back import GoingBack, refuse_running
 from sessions.hold import Hold
 from sessions.locks import is_held
 from sessions.notifying import Notices
@@ -669,20 +669,26 @@ class Session:
             self._on_close(self)
 
     @contextlib.contextmanager
-    def deleting(self, refuse: Callable[[], None], stopped: list[StoppedTask] | None = None) -> Iterator[None]:
+    def deleting(
+        self, refuse: Callable[[], object], stopped: list[StoppedTask] | None = None, *, stops: bool = True
+    ) -> Iterator[None]:
         """Hold the session while the store removes its files; it is closed afterwards. Called by the store.
 
         Args:
             refuse: Raises where the session is to stay; asked with its lock held, also before anything is stopped.
             stopped: Gets the tasks that were stopped for it.
+            stops: Whether tasks are stopped; else one that runs is a reason to stay.
 
         Raises:
             BusyError: A turn is open.
+            ConflictError: A task runs that is not to be stopped.
             LockedError: Another process has the session of one of its subagents open.
             UnstoppableError: A task of it cannot be stopped.
         """
         try:
-            with self._going_back.leaving("delete a session", self._background, refuse=refuse, done=stopped):
+            with self._going_back.leaving(
+                "delete a session", self._background, refuse=refuse, done=stopped, stops=stops
+            ):
                 try:
                     yield
                 finally:
@@ -691,6 +697,14 @@ class Session:
         finally:
             if self.hold.closed:
                 self._work.close()
+
+    def refuse_running(self) -> None:
+        """Refuse to do without what background work needs. Called by the store.
+
+        Raises:
+            ConflictError: Some of it is still there.
+        """
+        refuse_running(self._background())
 
     def _background(self) -> Background:
         timeline, roster = self._captures.log.read(), self._captures.roster

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 MAX_FILE_BYTES = 32 * 1024 * 1024
@@ -13,12 +15,18 @@ QUOTA_BYTES = 1024 * 1024 * 1024
 
 GRACE_S = 2.0
 
+DAY_S = 24 * 60 * 60
+
 _LONGEST_S = 3600
+_LONGEST_DAYS = 1_000_000
 _FILE = "settings.toml"
 _NAMES = {
     "checkpoints": ("max_file_bytes", "retain_turns", "retain_rewinds", "quota_bytes"),
     "tasks": ("grace_s",),
+    "retention": ("cleanup_period_days", "max_count", "min_retention"),
 }
+_SPAN = re.compile(r"(\d{1,9}(?:\.\d{1,9})?) ?([smhdw])", re.ASCII)
+_UNITS_S = {"s": 1, "m": 60, "h": 60 * 60, "d": DAY_S, "w": 7 * DAY_S}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +48,30 @@ UNLIMITED = Limits(0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
+class Retention:
+    """How long sessions are kept. Off until set: then no session ever goes by itself.
+
+    Attributes:
+        cleanup_period_s: One that was not written for longer goes (``[retention] cleanup_period_days``); 0: none does.
+        max_count: So many stay of a project, those written last (``max_count``); 0: all do. Of a project, not of the
+            store: a busy project would push out the only session of a quiet one.
+        min_retention_s: One written within this time never goes, whatever the others say (``min_retention``).
+        conflict: What in the table contradicts itself or means nothing, and what follows; then nothing goes: of two
+            orders that cannot both be meant, neither is one to remove anything.
+    """
+
+    cleanup_period_s: float = 0
+    max_count: int = 0
+    min_retention_s: float = DAY_S
+    conflict: tuple[str, str] | None = None
+
+    @property
+    def is_on(self) -> bool:
+        """Whether a session may go."""
+        return self.conflict is None and (self.cleanup_period_s > 0 or self.max_count > 0)
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """What may be set, with the defaults.
 
@@ -47,14 +79,16 @@ class Settings:
         max_file_bytes: A larger file is not captured (``[checkpoints] max_file_bytes``).
         limits: What is kept.
         grace_s: How many seconds a task that is cancelled has to end by itself (``[tasks] grace_s``).
+        retention: How long sessions are kept (``[retention]``).
         damage: Why the file could not be used; None when it was fine or missing. Otherwise ``max_file_bytes`` has its
-            default and nothing is limited: a file nobody can read is no order to remove anything.
+            default, nothing is limited and no session goes: a file nobody can read is no order to remove anything.
         unknown: Names that mean nothing here, each with its table; all others count.
     """
 
     max_file_bytes: int = MAX_FILE_BYTES
     limits: Limits = Limits()
     grace_s: float = GRACE_S
+    retention: Retention = Retention()
     damage: str | None = None
     unknown: tuple[tuple[str, str], ...] = ()
 
@@ -63,14 +97,10 @@ class Settings:
         if self.damage is not None:
             largest = self.max_file_bytes // 1024**2
             yield self.damage, f"until it is mended nothing is limited, but files over {largest} MiB are not captured"
-        if self.unknown:
-            import difflib  # noqa: PLC0415 - nobody pays for it who makes no mistake
+        if self.retention.conflict is not None:
+            yield self.retention.conflict
         for table, name in self.unknown:
-            meant = difflib.get_close_matches(name, _NAMES[table], 1)
-            yield (
-                f"{_FILE}: [{table}] has no setting {name!r}",
-                f"ignored{f'; is {meant[0]} meant?' if meant else ''}",
-            )
+            yield _unknown(table, name, "ignored")
 
 
 def load(root: Path) -> Settings:
@@ -105,7 +135,13 @@ def load(root: Path) -> Settings:
                 _number(checkpoints, "quota_bytes", QUOTA_BYTES, "bytes"),
             ),
             _seconds(tables["tasks"], "grace_s", GRACE_S),
-            unknown=tuple((table, name) for table in tables for name in tables[table] if name not in _NAMES[table]),
+            _retention(tables["retention"]),
+            unknown=tuple(
+                (table, name)
+                for table in tables
+                for name in tables[table]
+                if name not in _NAMES[table] and table != "retention"
+            ),
         )
     except ValueError as error:
         return _damaged(str(error))
@@ -128,6 +164,45 @@ def _seconds(table: dict[str, object], name: str, default: float) -> float:
     if not isinstance(number, int | float) or isinstance(number, bool) or not 0 <= number <= _LONGEST_S:
         raise ValueError(f"{name} is {number!r}, not a number of seconds")
     return float(number)
+
+
+def _retention(table: dict[str, object]) -> Retention:
+    longest, shortest = _days(table, "cleanup_period_days", 0), _span(table, "min_retention", DAY_S)
+    kept = Retention(longest, _number(table, "max_count", 0, "sessions"), shortest)
+    for name in table:
+        if name not in _NAMES["retention"]:  # it may be the one that was to keep more
+            return replace(kept, conflict=_unknown("retention", name, "no session is removed until it is mended"))
+    if 0 < longest < shortest:
+        given, floor = table["cleanup_period_days"], table.get("min_retention", "1d, the default")
+        said = f"{_FILE}: [retention] cleanup_period_days is {given}, shorter than min_retention ({floor})"
+        return replace(kept, conflict=(said, "no session is removed until one of them is changed"))
+    return kept
+
+
+def _days(table: dict[str, object], name: str, default_s: float) -> float:
+    number = table.get(name, default_s / DAY_S)
+    if not isinstance(number, int | float) or isinstance(number, bool) or not 0 <= number <= _LONGEST_DAYS:
+        raise ValueError(f"{name} is {number!r}, not a number of days")
+    return float(number * DAY_S)
+
+
+def _span(table: dict[str, object], name: str, default_s: float) -> float:
+    said = table.get(name)
+    if not isinstance(said, str):
+        return _days(table, name, default_s)
+    match = _SPAN.fullmatch(said)
+    seconds = float(match[1]) * _UNITS_S[match[2]] if match is not None else math.inf
+    if seconds > _LONGEST_DAYS * DAY_S:
+        raise ValueError(f"{name} is {said!r}, not a time such as '12h', '7d' or a number of days")
+    return seconds
+
+
+def _unknown(table: str, name: str, so: str) -> tuple[str, str]:
+    """Say that there is no such setting, and what follows."""
+    import difflib  # noqa: PLC0415 - nobody pays for it who makes no mistake
+
+    meant = difflib.get_close_matches(name, _NAMES[table], 1)
+    return f"{_FILE}: [{table}] has no setting {name!r}", f"{so}{f'; is {meant[0]} meant?' if meant else ''}"
 
 
 def _damaged(why: str) -> Settings:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
@@ -16,6 +16,7 @@ from sessions.errors import (
     AmbiguousError,
     ConflictError,
     IncompleteError,
+    NotFoundError,
     RequestError,
     SessionsError,
 )
@@ -24,6 +25,7 @@ from sessions.listing import SessionInfo
 from sessions.overview import ListScope, Overview
 from sessions.place import Place
 from sessions.rewind.log import CaptureLog
+from sessions.settings import Retention
 from sessions.subagent_sessions import begun, task_of
 from sessions.transcript import reader
 from sessions.transcript.header import header_line
@@ -32,6 +34,7 @@ from sessions.upkeep import Checked, Pruned
 from sessions.worktrees import Worktrees
 
 if TYPE_CHECKING:
+    from sessions.retiring import Pass
     from sessions.rewind.plan import StoppedTask
     from sessions.session import Session
 
@@ -48,11 +51,15 @@ class SessionStore:
     Args:
         root: Default: ``$SESSIONS_HOME``, else the platform's user data directory. A relative one is made absolute at
             once: that the process changes its directory later changes nothing.
+        retention: Whether the first session that is begun, or opened for writing, lets the sessions go that the
+            settings keep no longer: in the background, once in a process, and only where the settings say so.
     """
 
-    def __init__(self, root: str | os.PathLike[str] | None = None) -> None:
+    def __init__(self, root: str | os.PathLike[str] | None = None, *, retention: bool = True) -> None:
         self.root = paths.absolute(root) if root is not None else paths.default_root()
         self._open = _Open()
+        self._retains = retention
+        self._retention: Retention | None = None  # as of the last session that was opened
 
     # -- making and opening ----------------------------------------------------------------------------------------
 
@@ -71,7 +78,9 @@ class SessionStore:
         transcript = paths.transcript_path(self.root, directory, session_id)
         header = Header(line, 0, directory, clock.timestamp(now), branch)
         place = Place(session_id, self.root, transcript, header, line, directory, directory, now, _texts(add_dirs))
-        return self._begin(place)
+        session = self._begin(place)
+        self._let_retire(session, begins=True)
+        return session
 
     def open(
         self, reference: str, *, read_only: bool = False, add_dirs: Sequence[str | os.PathLike[str]] = ()
@@ -91,10 +100,19 @@ class SessionStore:
         """
         with self._open.guard:
             here = next((path for path, each in self._open.sessions.items() if each.id == reference), None)
-        return self._open_at(here or self.find(reference), read_only=read_only, add_dirs=add_dirs)
+        transcript = here or self.find(reference)
+        self._spare(transcript)
+        session = self._open_at(transcript, read_only=read_only, add_dirs=add_dirs)
+        self._let_retire(session, begins=not read_only)
+        return session
 
     def _open_at(
-        self, transcript: Path, *, read_only: bool, add_dirs: Sequence[str | os.PathLike[str]] = ()
+        self,
+        transcript: Path,
+        *,
+        read_only: bool,
+        add_dirs: Sequence[str | os.PathLike[str]] = (),
+        settle: bool = True,
     ) -> Session:
         while True:
             with self._open.guard:
@@ -107,7 +125,7 @@ class SessionStore:
             known.close()  # somebody does: this waits for them, and goes on where Ctrl-C broke it off
             self._forget(known)
         try:
-            if not read_only:
+            if settle and not read_only:
                 session.settle()
         except BaseException:  # Ctrl-C: nobody would ever close it
             session.close()
@@ -119,6 +137,7 @@ class SessionStore:
         try:
             if not read_only:
                 session.hold.take()
+                _refuse_removed(transcript)
                 leftovers.unmark(paths.sidecar(transcript))
                 self._open.sessions[transcript] = session
         except BaseException:
@@ -137,6 +156,7 @@ class SessionStore:
         from sessions.session import Session  # noqa: PLC0415
 
         settings = settings_module.load(self.root)
+        self._retention = settings.retention if self._retains else None
         return Session(
             place,
             settings,
@@ -262,21 +282,33 @@ class SessionStore:
         return self._drop(self.find(reference), lambda: None, stopped)
 
     def _drop(
-        self, transcript: Path, refuse: Callable[[], None], stopped: builtins.list[StoppedTask] | None = None
+        self,
+        transcript: Path,
+        refuse: Callable[[], object],
+        stopped: builtins.list[StoppedTask] | None = None,
+        *,
+        stops: bool = True,
+        families: leftovers.Families | None = None,
     ) -> str:
         """Remove a session; see ``delete``.
 
         Args:
             refuse: Raises where it is to stay; asked with the session's lock held.
             stopped: Gets the tasks that were stopped.
+            stops: Whether background tasks are stopped. Else one that runs is a reason to stay, and where the session
+                stays nothing of it was written.
+            families: Knows the subagents' transcripts, where several sessions go.
         """
         sidecar = paths.sidecar(transcript)
-        with self._open_at(transcript, read_only=False) as session, session.deleting(refuse, stopped):
+        with (
+            self._open_at(transcript, read_only=False, settle=stops) as session,
+            session.deleting(refuse, stopped, stops=stops),
+        ):
             leftovers.mark(sidecar)
             os.unlink(transcript)
             files.sync_directory(transcript.parent)
             try:
-                leftovers.remove(sidecar)
+                leftovers.remove(sidecar, families)
             except OSError as error:
                 raise IncompleteError(f"the session is gone, some of its snapshots are not: {error}") from error
         return session.id
@@ -302,17 +334,68 @@ class SessionStore:
         return [*(self._check(transcript) for transcript in chosen), *upkeep.sweep(self.root)]
 
     def prune(self, *, undo: bool = False, dry_run: bool = False) -> builtins.list[Pruned]:
-        """Remove the bytes that are beyond the limits in every session, and what crashes left. Transcripts stay.
+        """Remove what is beyond the limits: sessions the retention keeps no longer, bytes of the others, leftovers.
+
+        Whole sessions go only where the settings say so. One that is open, by whomever, stays.
 
         Args:
             undo: Whether of the undo records only the newest of a session stays, whatever the limits.
             dry_run: Only say what would go.
 
         Returns:
-            A value for each session that something goes from, or that cannot be pruned now, in list order.
+            A value for each session that goes as a whole, or cannot, the one written longest ago first; then one for
+            each that something goes from, or that cannot be pruned now, in list order.
         """
-        chosen = catalog.transcripts(self.root)
-        return upkeep.prune(self.root, chosen, self._open_at, undo=undo, dry_run=dry_run)
+        retention = settings_module.load(self.root).retention
+        retired = builtins.list(self._retiring(retention, dry_run=dry_run)) if retention.is_on else []
+        gone = {each.session for each in retired if dry_run and each.removed}
+        stay = {each.session for each in retired if each.skipped is not None}
+        chosen = [path for path in catalog.transcripts(self.root) if catalog.id_of(path) not in gone]
+        pruned = upkeep.prune(self.root, chosen, self._open_at, undo=undo, dry_run=dry_run)
+        return [*retired, *(each for each in pruned if each.skipped is None or each.session not in stay)]
+
+    @property
+    def retired(self) -> tuple[Pruned, ...]:
+        """What retention removed so far in the background of this process, or could not, and why."""
+        if self._retention is None or not self._retention.is_on:
+            return ()
+        from sessions import retiring  # noqa: PLC0415 - only where retention is set
+
+        return tuple(retiring.pass_over(self.root).done)
+
+    def _spare(self, transcript: Path) -> Pass | None:
+        """Tell the retention of this process, where there is one, that a session is opened here; return it."""
+        if self._retention is None or not self._retention.is_on:
+            return None
+        from sessions import retiring  # noqa: PLC0415 - only where retention is set
+
+        mine = retiring.pass_over(self.root)
+        mine.spare(transcript)
+        return mine
+
+    def _let_retire(self, session: Session, *, begins: bool) -> None:
+        """Begin the retention of this process, where the settings want one, now that a session is open."""
+        try:
+            mine, retention = self._spare(session.path), self._retention
+            if begins and mine is not None and retention is not None:
+                mine.begin(lambda: self._retiring_all(retention, mine.is_spared))
+        except BaseException:  # Ctrl-C: nobody would ever close it
+            session.close()
+            raise
+
+    def _retiring_all(self, retention: Retention, spared: Callable[[Path], bool]) -> Iterator[Pruned]:
+        """Make the pass of a host, and remove what is left of one that was broken off when its process ended."""
+        yield from self._retiring(retention, spared=spared)
+        leftovers.sweep_marked(self.root)
+
+    def _retiring(
+        self, retention: Retention, *, dry_run: bool = False, spared: Callable[[Path], bool] = lambda _: False
+    ) -> Iterator[Pruned]:
+        from sessions import retiring  # noqa: PLC0415 - only where retention is set
+
+        # Another store: what this one has open is then locked, as for everybody else.
+        remover = _Remover(SessionStore(self.root, retention=False))
+        return retiring.retire(self.root, retention, remover, dry_run=dry_run, spared=spared)
 
     def _check(self, transcript: Path) -> Checked:
         session_id = catalog.id_of(transcript)
@@ -344,6 +427,30 @@ def _prompts(row: SessionInfo) -> builtins.list[str]:
         return reader.prompt_beginnings(row.path)
     except OSError:  # it went, or may not be read: what the row says is all there is
         return []
+
+
+@dataclass(frozen=True, slots=True)
+class _Remover:
+    """Removes sessions for the retention."""
+
+    store: SessionStore
+
+    def refuse_running(self, transcript: Path) -> None:
+        with self.store._open_at(transcript, read_only=True) as session:  # noqa: SLF001 - its own module
+            session.refuse_running()
+
+    def remove(self, transcript: Path, refuse: Callable[[], object], families: leftovers.Families) -> None:
+        self.store._drop(transcript, refuse, stops=False, families=families)  # noqa: SLF001 - likewise
+
+
+def _refuse_removed(transcript: Path) -> None:
+    """Refuse to open what was removed between finding it and taking its lock: its next line would begin another one.
+
+    Raises:
+        NotFoundError: It was.
+    """
+    if not transcript.exists():
+        raise NotFoundError("session", catalog.id_of(transcript), hint="it was removed meanwhile")
 
 
 def _texts(given: Sequence[str | os.PathLike[str]]) -> tuple[str, ...]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from sessions import leftovers, paths
 from sessions.errors import SessionsError
+from sessions.expiry import Reason
 from sessions.transcript.outline import Finding
 
 if TYPE_CHECKING:
@@ -36,13 +38,15 @@ class Pruned:
     """What goes, or went, from one session.
 
     Attributes:
-        title: The title given; None where there is none.
+        title: The title given; None where there is none. Of a session that goes as a whole else its first prompt.
         turns: The numbers of the turns whose snapshots go.
         rewinds: The undo records that go, by name; what those rewinds removed from the conversation goes with them.
         tasks: The removed tasks whose logs go, by id: nothing brings them back.
         leftovers: How many turns and rewinds go of which a crash left something that nothing needs.
         freed_bytes: What the disk gets back; what a fork of the session uses too stays.
         skipped: Why nothing could be removed; None where it could.
+        reason: Why the session goes as a whole: its ``age``, or the ``count`` of newer ones in its project; else None.
+        last_active_at: Of one that does: when its transcript was last written.
     """
 
     session: str
@@ -53,9 +57,20 @@ class Pruned:
     leftovers: int = 0
     freed_bytes: int = 0
     skipped: str | None = None
+    reason: Reason | None = None
+    last_active_at: datetime | None = None
+
+    @property
+    def removed(self) -> bool:
+        """Whether the session goes as a whole."""
+        return self.reason is not None
 
     def to_json(self) -> dict[str, object]:
-        """Return ``{"session", "turns", "rewinds", "tasks", "leftovers", "freed_bytes", "skipped"}``."""
+        """Return ``{"session", "turns", "rewinds", "tasks", "leftovers", "freed_bytes", "skipped"}``.
+
+        Of a session that goes as a whole also ``"removed": true`` and ``"reason": "age"|"count"``.
+        """
+        whole = {"removed": True, "reason": self.reason} if self.reason is not None else {}
         return {
             "session": self.session,
             "turns": list(self.turns),
@@ -64,6 +79,7 @@ class Pruned:
             "leftovers": self.leftovers,
             "freed_bytes": self.freed_bytes,
             "skipped": self.skipped,
+            **whole,
         }
 
 
@@ -86,10 +102,11 @@ def prune(root: Path, transcripts: Iterable[Path], open_at: Opener, *, undo: boo
 
 def sweep(root: Path) -> Iterator[Checked]:
     """Remove what a crash left of sessions that were being made or deleted."""
+    families = leftovers.Families()
     for sidecar in leftovers.nobodys(root):
         session = leftovers.session_of(sidecar)
         try:
-            if leftovers.sweep(sidecar):
+            if leftovers.sweep(sidecar, families):
                 yield Checked(session, (), ("what a crash left of it was removed",))
         except OSError as error:
             yield Checked(session, (Finding("not_deleted", str(error), "left as it is"),))
@@ -131,10 +148,11 @@ def _prune_leftovers(root: Path, *, dry_run: bool) -> Iterator[Pruned]:
     from sessions.rewind.retention import freed  # noqa: PLC0415 - a list does not pay for it
     from sessions.rewind.usage import measured  # noqa: PLC0415 - likewise
 
+    families = leftovers.Families()
     for sidecar in leftovers.nobodys(root):
         session, freed_bytes = leftovers.session_of(sidecar), freed([measured(sidecar)])
         try:
-            if dry_run or leftovers.sweep(sidecar):
+            if dry_run or leftovers.sweep(sidecar, families):
                 yield Pruned(session, leftovers=1, freed_bytes=freed_bytes)
         except OSError as error:
             yield Pruned(session, skipped=str(error))

@@ -47,7 +47,7 @@ COMMANDS = {
     "fork": "Begin a new session with the conversation of this one.",
     "title": "Print or change the title of a session.",
     "delete": "Delete a session and all that belongs to it.",
-    "prune": "Remove snapshots and undo records beyond the limits.",
+    "prune": "Remove what is beyond the limits: snapshots, undo records, old sessions.",
     "check": "Look for damage; finish what a crash left half done.",
     "completion": "Print what makes a shell complete these commands.",
     "demo": "Make a small project with a session, and rewind it.",

@@ -145,7 +145,7 @@ def store() -> SessionStore:
     """
     from sessions.store import SessionStore  # noqa: PLC0415 - the help needs none
 
-    store = SessionStore(given_root())
+    store = SessionStore(given_root(), retention=False)  # a command does what it is told, and no more
     try:
         os.scandir(store.root).close()
     except FileNotFoundError:

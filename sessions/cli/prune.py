@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sessions import clock
 from sessions.cli import options, output
 from sessions.picker import words
 from sessions.picker.text import Line, one_line, visible
@@ -29,8 +30,10 @@ _STEP = 1024
 def command(*, undo: bool, dry_run: bool, yes: bool, as_json: bool) -> None:
     """Remove snapshots and undo records that are beyond the limits, in every session. This cannot be undone.
 
-    The limits are those of settings.toml. Transcripts and files of the project are not touched; a file whose snapshot
-    is removed is left alone by a rewind that would need it. Sessions that are open elsewhere are skipped.
+    The limits are those of settings.toml. Files of the project are not touched; a file whose snapshot is removed is
+    left alone by a rewind that would need it. Where [retention] is set, whole sessions go that were not written for
+    longer, or are too many in their project: each with its subagents, snapshots and undo records. Otherwise no
+    transcript is touched. Sessions that are open elsewhere are skipped.
     """
     store = options.store()
     options.require_answer(yes=yes, dry_run=dry_run)
@@ -62,11 +65,17 @@ def _lines(pruned: Sequence[Pruned], done: str) -> Iterator[Line]:
     for each in going:
         title = f" · {one_line(each.title, _TITLE_CELLS)}" if each.title else ""
         yield (("strong", visible(each.session, keep="")), ("", title))
-        yield (("", f"  {', '.join(_what(each))}  "), ("dim", size(each.freed_bytes)))
+        what = _why(each) if each.removed else ", ".join(_what(each))
+        yield (("", f"  {what}  "), ("dim", size(each.freed_bytes)))
     if any(each.rewinds for each in going):
         yield (("warn", "  with an undo record goes what that rewind removed from the conversation"),)
     total = size(sum(each.freed_bytes for each in going))
     yield (("", f"{words.count(len(going), 'session')}, {total} {done}"),)
+
+
+def _why(pruned: Pruned) -> str:
+    past = "cleanup_period_days" if pruned.reason == "age" else "max_count of its project"
+    return f"the whole session, last active {words.ago(pruned.last_active_at, clock.now())}: beyond {past}"
 
 
 def _what(pruned: Pruned) -> Iterator[str]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -125,6 +127,94 @@ def test_what_a_crash_left_of_a_deleted_session_goes(cli: Cli, kept: Any) -> Non
     assert (said["session"], said["leftovers"], sidecar.exists()) == (kept.id, 1, True)
     assert cli("prune", "--yes", "--json").json == [said]
     assert not sidecar.exists()
+
+
+@pytest.fixture
+def old(kept: Any) -> Any:
+    """The kept session, last written 40 days ago, where the settings keep one for 30."""
+    stamp = time.time() - 40 * 24 * 3600
+    os.utime(kept.path, (stamp, stamp))
+    (kept.root / "settings.toml").write_text("[retention]\ncleanup_period_days = 30\n")
+    return kept
+
+
+def test_a_dry_run_says_which_sessions_would_go_and_why(cli: Cli, old: Any) -> None:
+    before = everything(old.root)
+    looked = cli("prune", "--dry-run")
+    assert everything(old.root) == before
+    assert (looked.exit_code, looked.err) == (0, "")
+    first, second, last = looked.out.splitlines()
+    assert first == f"{old.id} · A kept session"
+    assert second.startswith("  the whole session, last active 5w ago: beyond cleanup_period_days  ")
+    assert last.startswith("1 session, ")
+    assert last.endswith(" would be freed")
+
+
+def test_a_session_that_goes_is_said_as_removed_with_the_reason(cli: Cli, old: Any) -> None:
+    seen = cli("prune", "--dry-run", "--json").json
+    assert cli("prune", "--yes", "--json").json == seen
+    (said,) = seen
+    assert (said["session"], said["removed"], said["reason"], said["skipped"]) == (old.id, True, "age", None)
+    assert said["freed_bytes"] > 0
+    assert not old.path.exists()
+    assert not old.path.parent.exists()
+    assert cli("prune", "--yes").out == "nothing to prune\n"
+
+
+def test_one_too_many_says_so(cli: Cli, old: Any) -> None:
+    with SessionStore(old.root, retention=False).create(old.project) as session:
+        session.append({"role": "user", "blocks": [{"type": "text", "content": "newer"}]})
+    (old.root / "settings.toml").write_text("[retention]\nmax_count = 1\n")
+    assert ": beyond max_count of its project  " in cli("prune", "--dry-run").out
+    (said,) = cli("prune", "--yes", "--json").json
+    assert (said["session"], said["reason"]) == (old.id, "count")
+    assert session.path.exists()
+
+
+def test_sessions_do_not_go_without_being_asked_or_told(cli: Cli, old: Any) -> None:
+    before = everything(old.root)
+    assert cli("prune").exit_code == 2
+    assert everything(old.root) == before
+
+
+def test_an_old_session_that_is_open_is_skipped_and_said_once(cli: Cli, old: Any) -> None:
+    with SessionStore(old.root, retention=False).open(old.id):
+        done = cli("prune", "--yes", "--json")
+    (said,) = done.json
+    assert f"is open in process {os.getpid()}" in said["skipped"]
+    assert "removed" not in said
+    assert done.err.count(old.id) == 2  # in our words, and in those of the reason
+    assert old.path.exists()
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ("cleanup_period_days = 30\nmin_retention = '60d'", "shorter than min_retention (60d): no session is removed"),
+        ("cleanup_period_days = 30\nmax_count = -1", "max_count is -1, not a number of sessions: until it is mended"),
+        ("cleanup_perod_days = 30\nmax_count = 1", "no session is removed until it is mended; is cleanup_period_days"),
+    ],
+)
+def test_settings_that_cannot_be_meant_remove_no_session_and_are_said(
+    cli: Cli, old: Any, settings: str, why: str
+) -> None:
+    (old.root / "settings.toml").write_text(f"[retention]\n{settings}\n")
+    before = everything(old.root)
+    done = cli("prune", "--yes")
+    assert (done.exit_code, done.out) == (0, "nothing to prune\n")
+    assert why in done.err
+    assert everything(old.root) == before
+
+
+@pytest.mark.parametrize("words", [["list"], ["show"], ["checkpoints"], ["title", "anew"], ["check"], ["fork"]])
+def test_no_other_command_removes_sessions(cli: Cli, old: Any, words: list[str]) -> None:
+    command, *rest = words
+    with SessionStore(old.root, retention=False).create(old.project) as session:
+        session.append({"role": "user", "blocks": [{"type": "text", "content": "newer"}]})
+    named = [] if command in {"list", "check"} else [session.id]
+    assert cli(command, *named, *rest).exit_code == 0
+    assert not [each for each in threading.enumerate() if each.name == "sessions-retention"]
+    assert old.path.exists()
 
 
 @pytest.mark.parametrize(
