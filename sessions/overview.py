@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Literal
 
-from sessions import catalog, listing, paths
+from sessions import catalog, listing, paths, row_cache
 from sessions.catalog import Found, Known
 from sessions.listing import Facts, SessionInfo
 from sessions.row_cache import RowCache
@@ -56,6 +56,11 @@ class Overview:
                 if len(rows) == limit:
                     break
         return rows
+
+    def forget(self, place: Path) -> None:
+        """Drop the rows kept of a project's directory, before a transcript there is missed: nothing of it stays."""
+        for children in (False, True):
+            row_cache.discard(self._root, str(place), children=children)
 
     def with_children(self, rows: Iterable[SessionInfo]) -> Iterator[SessionInfo]:
         """Yield rows, each followed by those of its subagents' sessions, in a tree, the one touched last first."""

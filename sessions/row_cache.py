@@ -39,9 +39,7 @@ class RowCache:
     """
 
     def __init__(self, root: Path, directory: str, *, children: bool = False) -> None:
-        kind = "subagents" if children else "rows"
-        name = zlib.crc32(os.fsencode(directory.removeprefix(str(root))))  # two of one name: rows are read anew
-        self._path = root / "cache" / kind / f"{name:08x}.json"
+        self._path = _path(root, directory, children=children)
         self.known = _load(self._path)
         self._changed = False
 
@@ -78,6 +76,17 @@ class RowCache:
             finally:
                 os.close(place)
             self._changed = False
+
+
+def discard(root: Path, directory: str, *, children: bool) -> None:
+    """Remove what is kept of a project's directory; where that is not possible, the next list drops what is gone."""
+    with contextlib.suppress(OSError):
+        _path(root, directory, children=children).unlink()
+
+
+def _path(root: Path, directory: str, *, children: bool) -> Path:
+    name = zlib.crc32(os.fsencode(directory.removeprefix(str(root))))  # two of one name: their rows are read anew
+    return root / "cache" / ("subagents" if children else "rows") / f"{name:08x}.json"
 
 
 def _load(path: Path) -> dict[str, Known]:

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
-from sessions import catalog, clock, files, finding, ids, leftovers, paths, upkeep
-from sessions import settings as settings_module
+from sessions import catalog, finding, ids, paths
 from sessions.errors import (
     AmbiguousError,
     ConflictError,
@@ -20,23 +19,17 @@ from sessions.errors import (
     RequestError,
     SessionsError,
 )
-from sessions.git import current_branch
-from sessions.listing import SessionInfo
 from sessions.overview import ListScope, Overview
-from sessions.place import Place
-from sessions.rewind.log import CaptureLog
-from sessions.settings import Retention
-from sessions.subagent_sessions import begun, task_of
-from sessions.transcript import reader
-from sessions.transcript.header import header_line
-from sessions.transcript.outline import Finding, Header, Link
-from sessions.upkeep import Checked, Pruned
-from sessions.worktrees import Worktrees
 
 if TYPE_CHECKING:
+    from sessions import leftovers
+    from sessions.listing import SessionInfo
+    from sessions.place import Place
     from sessions.retiring import Pass
     from sessions.rewind.plan import StoppedTask
     from sessions.session import Session
+    from sessions.settings import Retention
+    from sessions.upkeep import Checked, Pruned
 
 
 @dataclass(slots=True)
@@ -70,6 +63,12 @@ class SessionStore:
             workdir: The directory the agent works in.
             add_dirs: Further directories it may change.
         """
+        from sessions import clock
+        from sessions.git import current_branch
+        from sessions.place import Place
+        from sessions.transcript.header import header_line
+        from sessions.transcript.outline import Header
+
         directory, now = os.path.realpath(workdir), clock.now()
         if os.path.exists(directory) and not os.path.isdir(directory):
             raise RequestError(f"not a directory: {directory}")
@@ -133,6 +132,8 @@ class SessionStore:
         return session
 
     def _open_here(self, transcript: Path, *, read_only: bool, add_dirs: Sequence[str | os.PathLike[str]]) -> Session:
+        from sessions import leftovers
+
         session = self._session(self._place(transcript, add_dirs), read_only=read_only)
         try:
             if not read_only:
@@ -153,7 +154,8 @@ class SessionStore:
         return session
 
     def _session(self, place: Place, *, read_only: bool = False) -> Session:
-        from sessions.session import Session  # noqa: PLC0415
+        from sessions import settings as settings_module
+        from sessions.session import Session
 
         settings = settings_module.load(self.root)
         self._retention = settings.retention if self._retains else None
@@ -177,6 +179,10 @@ class SessionStore:
         Raises:
             ConflictError: The task, or its session, is gone.
         """
+        from sessions.rewind.log import CaptureLog
+        from sessions.subagent_sessions import begun, task_of
+        from sessions.transcript.outline import Link
+
         root = Path(transcript)
         if not root.is_file():
             raise ConflictError(f"the session that started this process is gone: {root}")
@@ -191,6 +197,9 @@ class SessionStore:
         return next(iter(self.list(workdir, limit=1)), None)
 
     def _place(self, transcript: Path, add_dirs: Sequence[str | os.PathLike[str]]) -> Place:
+        from sessions.place import Place
+        from sessions.transcript import reader
+
         summary = reader.summary(transcript, seeks_title=lambda: False)
         workdir = summary.header.workdir if summary.header is not None else None
         touches = workdir if workdir is not None and paths.resolved(workdir) is not None else None
@@ -248,13 +257,15 @@ class SessionStore:
         overview = self._overview(unread)
         rows = overview.rows(directory, scope, limit=limit if search is None else None)
         if search is not None:
-            from sessions import searching  # noqa: PLC0415 - most lists search nothing
+            from sessions import searching
 
             rows = searching.matching(rows, search, _prompts)[:limit]
         return [*overview.with_children(rows)] if children else rows
 
     def worktrees(self, workdir: str | os.PathLike[str] | None = None) -> tuple[str, ...]:
         """Return the worktrees of the repository a directory lies in, its own first; alone outside a repository."""
+        from sessions.worktrees import Worktrees
+
         return Worktrees(os.path.realpath(workdir if workdir is not None else os.curdir)).roots
 
     def _overview(self, unread: builtins.list[OSError] | None = None) -> Overview:
@@ -299,6 +310,8 @@ class SessionStore:
                 stays nothing of it was written.
             families: Knows the subagents' transcripts, where several sessions go.
         """
+        from sessions import files, leftovers
+
         sidecar = paths.sidecar(transcript)
         with (
             self._open_at(transcript, read_only=False, settle=stops) as session,
@@ -307,6 +320,7 @@ class SessionStore:
             leftovers.mark(sidecar)
             os.unlink(transcript)
             files.sync_directory(transcript.parent)
+            self._overview().forget(transcript.parent)
             try:
                 leftovers.remove(sidecar, families)
             except OSError as error:
@@ -330,6 +344,8 @@ class SessionStore:
         """
         if reference is not None:
             return [self._check(self.find(reference))]
+        from sessions import upkeep
+
         chosen = catalog.transcripts(self.root, unread=unread)
         return [*(self._check(transcript) for transcript in chosen), *upkeep.sweep(self.root)]
 
@@ -346,6 +362,9 @@ class SessionStore:
             A value for each session that goes as a whole, or cannot, the one written longest ago first; then one for
             each that something goes from, or that cannot be pruned now, in list order.
         """
+        from sessions import settings as settings_module
+        from sessions import upkeep
+
         retention = settings_module.load(self.root).retention
         retired = builtins.list(self._retiring(retention, dry_run=dry_run)) if retention.is_on else []
         gone = {each.session for each in retired if dry_run and each.removed}
@@ -359,7 +378,7 @@ class SessionStore:
         """What retention removed so far in the background of this process, or could not, and why."""
         if self._retention is None or not self._retention.is_on:
             return ()
-        from sessions import retiring  # noqa: PLC0415 - only where retention is set
+        from sessions import retiring
 
         return tuple(retiring.pass_over(self.root).done)
 
@@ -367,7 +386,7 @@ class SessionStore:
         """Tell the retention of this process, where there is one, that a session is opened here; return it."""
         if self._retention is None or not self._retention.is_on:
             return None
-        from sessions import retiring  # noqa: PLC0415 - only where retention is set
+        from sessions import retiring
 
         mine = retiring.pass_over(self.root)
         mine.spare(transcript)
@@ -385,19 +404,24 @@ class SessionStore:
 
     def _retiring_all(self, retention: Retention, spared: Callable[[Path], bool]) -> Iterator[Pruned]:
         """Make the pass of a host, and remove what is left of one that was broken off when its process ended."""
+        from sessions import leftovers
+
         yield from self._retiring(retention, spared=spared)
         leftovers.sweep_marked(self.root)
 
     def _retiring(
         self, retention: Retention, *, dry_run: bool = False, spared: Callable[[Path], bool] = lambda _: False
     ) -> Iterator[Pruned]:
-        from sessions import retiring  # noqa: PLC0415 - only where retention is set
+        from sessions import retiring
 
         # Another store: what this one has open is then locked, as for everybody else.
         remover = _Remover(SessionStore(self.root, retention=False))
         return retiring.retire(self.root, retention, remover, dry_run=dry_run, spared=spared)
 
     def _check(self, transcript: Path) -> Checked:
+        from sessions.transcript.outline import Finding
+        from sessions.upkeep import Checked
+
         session_id = catalog.id_of(transcript)
         recovered: tuple[str, ...] = ()
         findings: builtins.list[Finding] = []
@@ -423,6 +447,8 @@ class SessionStore:
 
 
 def _prompts(row: SessionInfo) -> builtins.list[str]:
+    from sessions.transcript import reader
+
     try:
         return reader.prompt_beginnings(row.path)
     except OSError:  # it went, or may not be read: what the row says is all there is
