@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from memory import PEAK_KIB
 
 from sessions import AmbiguousError, NotFoundError, SessionStore, assistant_message, paths, user_message
 from sessions.transcript import untitled
@@ -549,11 +550,11 @@ def test_memory_for_a_list_does_not_grow_with_the_files(store, project):
         for _each in range(300):
             file.write(_message("z" * 1_000_000, "assistant"))
     code = (
-        "import resource, sys\nfrom sessions import SessionStore\n"
+        "import sys\nfrom sessions import SessionStore\n"
         "store = SessionStore(sys.argv[1]); store.list(sys.argv[1] + '/none', scope='all')\n"
-        "base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        f"base = {PEAK_KIB}\n"
         "[row] = store.list(sys.argv[2])\nassert row.title == 'begin', row\n"
-        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - base)"
+        f"print({PEAK_KIB} - base)"
     )
     done = subprocess.run([sys.executable, "-c", code, store.root, project], capture_output=True, text=True, check=True)
     assert int(done.stdout) < 16 * 1024  # KiB, of a file of 300 MB

