@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -14,22 +15,44 @@ _SUFFIX = ".jsonl"
 _SIDECAR = ".ckpt"
 
 
-Known = Sequence[Any]
-"""What was kept of a transcript. It begins with the state it was read in: mtime_ns, size, inode, ctime_ns."""
+Found = list[Any]
+"""A transcript: when it was written last (mtime_ns), its name, the project's directory.
 
-Found = tuple[int, str, str, Known | None]
-"""A transcript: when it was written last (mtime_ns), its name, the project's directory, what is known of it.
-
-The greatest is the first of a list. What is known is None unless the system still says the same state of the file. A
-plain tuple: there may be a hundred thousand.
+Where it was known before and the system still says the same of the file, all that was kept of it follows: size, inode,
+ctime_ns, and the rest of its row. The greatest is the first of a list. A plain list: there may be a hundred thousand.
 """
+
+_WRITTEN = itemgetter(0)
+_PLACE = 3  # so many fields say where it lies
+
+
+def is_known(found: Found) -> bool:
+    """Tell whether a transcript was known before and is as it was."""
+    return len(found) > _PLACE
+
+
+def all_known(found: list[Found]) -> bool:
+    """Tell whether all of them were."""
+    return min(map(len, found), default=_PLACE + 1) > _PLACE
+
+
+def sort(found: list[Found]) -> None:
+    """Put transcripts in list order: the one written last first; of one moment, by their names backwards."""
+    found.sort(key=_WRITTEN, reverse=True)
+    if len(set(map(_WRITTEN, found))) < len(found):  # seldom, so that comparing one number does for most lists
+        found.sort(key=itemgetter(0, 1, 2), reverse=True)
+
+
+def path_of(found: Sequence[Any]) -> str:
+    """Return where a transcript lies."""
+    return f"{found[2]}/{found[1]}"
 
 
 def found_in(
     directory: str,
     *,
     children: bool = False,
-    known: Mapping[str, Known] | None = None,
+    known: Mapping[str, Found] | None = None,
     unread: list[OSError] | None = None,
 ) -> list[Found]:
     """Return the transcripts in a project's directory, in no order: those of subagents, or all others.
@@ -39,29 +62,41 @@ def found_in(
         unread: Gets why the directory, or a file in it, cannot be looked at; a missing one has none.
     """
     found: list[Found] = []
-    kept = {} if known is None else known
-    for entry in _entries(directory, unread):
-        name = entry.name
-        of = kept.get(name)
-        if of is None and (name.startswith(ids.CHILD_PREFIX) != children or not is_transcript(name)):
-            continue
-        try:
-            now = entry.stat()
-        except OSError as error:
-            if entry.is_symlink() or not isinstance(error, FileNotFoundError):  # else it was just removed
-                _note(error, unread)
-            continue
-        written = now.st_mtime_ns
-        if (
-            of is not None
-            and of[0] == written
-            and of[1] == now.st_size
-            and of[2] == now.st_ino
-            and of[3] == now.st_ctime_ns
-        ):
-            found.append((written, name, directory, of))
-        elif stat.S_ISREG(now.st_mode):
-            found.append((written, name, directory, None))
+    kept = ({} if known is None else known).get
+    try:
+        opened = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        _note(error, unread)
+        return []
+    try:  # by its descriptor: the system then finds each file by its name alone
+        with os.scandir(opened) as entries:
+            for entry in entries:
+                name = entry.name
+                of = kept(name)
+                if of is None and (name.startswith(ids.CHILD_PREFIX) != children or not is_transcript(name)):
+                    continue
+                try:
+                    now = entry.stat()
+                except OSError as error:
+                    if entry.is_symlink() or not isinstance(error, FileNotFoundError):  # else it was just removed
+                        _note(OSError(error.errno, error.strerror, f"{directory}/{name}"), unread)
+                    continue
+                if (
+                    of is not None
+                    and of[0] == now.st_mtime_ns
+                    and of[3] == now.st_size
+                    and of[4] == now.st_ino
+                    and of[5] == now.st_ctime_ns
+                ):
+                    found.append(of)
+                elif stat.S_ISREG(now.st_mode):
+                    found.append([now.st_mtime_ns, name, directory])
+    except OSError as error:
+        _note(OSError(error.errno, error.strerror, directory), unread)
+    finally:
+        os.close(opened)
     return found
 
 
@@ -82,8 +117,8 @@ def transcripts(root: Path, *, children: bool = False, unread: list[OSError] | N
     """
     places = directories(root, unread)
     found = [each for place in places for each in found_in(place, children=children, unread=unread)]
-    found.sort(reverse=True)
-    return [Path(directory, name) for _, name, directory, _ in found]
+    sort(found)
+    return [Path(path_of(each)) for each in found]
 
 
 def named(root: Path, session_id: str) -> list[Path]:

@@ -1,29 +1,33 @@
-"""The rows of a list of sessions, and what one of them is made of."""
+"""The rows of a list of sessions, and how one is read."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from sessions import clock
-from sessions.catalog import Known
+from sessions import catalog, clock
 
 _NS = 1_000_000_000
 
 
 class Facts(NamedTuple):
-    """What is known of a transcript: which state of the file it was read from, and what a row shows of it.
+    """What is known of a transcript: where it lies, which state of it was read, and what a row shows of it.
 
-    All of it can be written as JSON. The first four fields are the state: while the system says the same of the file,
-    nothing else of it has changed.
+    Plain values that JSON can say. The numbers among the first six fields are the state: while the system says the same
+    of the file, nothing else of it has changed.
 
     Attributes:
+        mtime_ns: When it was last written, in nanoseconds since the epoch; ``ctime_ns``: when anything of it changed.
+        directory: The project's directory it lies in.
         created: As written in the file; None where nothing there says it.
     """
 
     mtime_ns: int
+    name: str
+    directory: str
     size: int
     inode: int
     ctime_ns: int
@@ -44,16 +48,12 @@ class SessionInfo:
     """A row of a list. Cheap to make by the thousand: what it says is looked up when asked for.
 
     Args:
-        directory: The project's directory the transcript lies in.
-        name: The transcript's.
-        known: What is known of it: the fields of its facts.
+        known: The fields of the facts of its transcript.
     """
 
-    __slots__ = ("_directory", "_known", "_name")
+    __slots__ = ("_known",)
 
-    def __init__(self, directory: str, name: str, known: Known) -> None:
-        self._directory = directory
-        self._name = name
+    def __init__(self, known: Sequence[Any]) -> None:
         self._known = known
 
     @property
@@ -63,7 +63,7 @@ class SessionInfo:
     @property
     def id(self) -> str:
         """The session's."""
-        return self._name.removesuffix(".jsonl")
+        return self._facts.name.removesuffix(".jsonl")
 
     @property
     def title(self) -> str | None:
@@ -77,7 +77,7 @@ class SessionInfo:
 
     @property
     def first_prompt(self) -> str | None:
-        """The beginning of the first prompt."""
+        """The beginning of the first prompt; None where there is none."""
         return self._facts.first_prompt
 
     @property
@@ -108,7 +108,7 @@ class SessionInfo:
     @property
     def path(self) -> Path:
         """Its transcript."""
-        return Path(self._directory, self._name)
+        return Path(catalog.path_of(self._known))
 
     @property
     def forked_from(self) -> str | None:
@@ -131,12 +131,10 @@ class SessionInfo:
         return self._facts.damaged
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, SessionInfo):
-            return NotImplemented
-        return (self._directory, self._name, self._facts) == (other._directory, other._name, other._facts)
+        return self._facts == other._facts if isinstance(other, SessionInfo) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash((self._directory, self._name, self._facts))
+        return hash(self._facts)
 
     def __repr__(self) -> str:
         return f"SessionInfo(id={self.id!r}, title={self.title!r}, path={str(self.path)!r})"
@@ -158,15 +156,11 @@ class SessionInfo:
 
 
 def row_of(path: Path) -> SessionInfo:
-    """Return the row of one transcript, read from its two ends.
-
-    Raises:
-        OSError: It cannot be read.
-    """
-    return SessionInfo(str(path.parent), path.name, read(str(path)))
+    """Return the row of one transcript; see ``read``."""
+    return SessionInfo(read(str(path.parent), path.name))
 
 
-def read(path: str) -> Facts:
+def read(directory: str, name: str) -> Facts:
     """Return what is known of a transcript, from its two ends.
 
     Raises:
@@ -174,23 +168,25 @@ def read(path: str) -> Facts:
     """
     from sessions.transcript import summaries, untitled  # noqa: PLC0415 - what is kept need not be read
 
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    descriptor = os.open(f"{directory}/{name}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         status = os.fstat(descriptor)
-        sidecar = path.removesuffix(".jsonl") + ".ckpt"
+        sidecar = f"{directory}/{name.removesuffix('.jsonl')}.ckpt"
         summary = summaries.summary(descriptor, seeks_title=lambda: not untitled.is_noted(sidecar, status))
     finally:
         os.close(descriptor)
     header, link = summary.header, summary.header.link if summary.header is not None else None
     return Facts(
         mtime_ns=status.st_mtime_ns,
+        name=name,
+        directory=directory,
         size=status.st_size,
         inode=status.st_ino,
         ctime_ns=status.st_ctime_ns,
+        workdir=header.workdir if header is not None else None,
         title=summary.title,
         first_prompt=summary.first_prompt,
         first_summary=summary.first_summary,
-        workdir=header.workdir if header is not None else None,
         git_branch=header.git_branch if header is not None else None,
         created=summary.created,
         total_tokens=summary.total_tokens,

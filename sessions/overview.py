@@ -6,22 +6,22 @@ not known from before, the two ends of the file.
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Literal
 
 from sessions import catalog, listing, paths, row_cache
-from sessions.catalog import Found, Known
+from sessions.catalog import Found
 from sessions.listing import Facts, SessionInfo
 from sessions.row_cache import RowCache
 from sessions.worktrees import Worktrees
 
 ListScope = Literal["project", "worktrees", "all"]
 
-Belongs = Callable[[str, "str | None"], bool]
+Belongs = Callable[[SessionInfo], bool]
 
-_WORKDIR = Facts._fields.index("workdir")
 _FEW = 20
 """So many rows are read faster than the cache."""
 
@@ -47,20 +47,15 @@ class Overview:
             limit: At most so many.
         """
         belongs, places = self._places(directory, scope)
-        rows: list[SessionInfo] = []
-        names = set[str]()
-        for place, name, known in self._known(places, cached=limit is None or limit > _FEW):
-            if name not in names and (belongs is None or belongs(place, known[_WORKDIR])):
-                names.add(name)
-                rows.append(SessionInfo(place, name, known))
-                if len(rows) == limit:
-                    break
-        return rows
+        found, caches = self._found(places, cached=limit is None or limit > _FEW)
+        rows = self._rows(found, caches)
+        chosen = rows if belongs is None else filter(belongs, rows)
+        return list(itertools.islice(_latest(chosen, among=found), limit))
 
     def forget(self, place: Path) -> None:
         """Drop the rows kept of a project's directory, before a transcript there is missed: nothing of it stays."""
         for children in (False, True):
-            row_cache.discard(self._root, str(place), children=children)
+            row_cache.discard(str(self._root), str(place), children=children)
 
     def with_children(self, rows: Iterable[SessionInfo]) -> Iterator[SessionInfo]:
         """Yield rows, each followed by those of its subagents' sessions, in a tree, the one touched last first."""
@@ -74,64 +69,93 @@ class Overview:
 
     def _children_in(self, place: str) -> dict[tuple[str, str], list[SessionInfo]]:
         below = defaultdict[tuple[str, str], list[SessionInfo]](list)
-        for directory, name, known in self._known([place], children=True):
-            row = SessionInfo(directory, name, known)
+        for row in self._rows(*self._found([place], children=True)):
             if row.root_id is not None and row.parent_id is not None:
                 below[row.root_id, row.parent_id].append(row)
         return below
 
     def _places(self, directory: str, scope: ListScope) -> tuple[Belongs | None, list[str]]:
-        """Return which sessions belong, by the directory of their file and their own, and where they can lie."""
+        """Return which sessions belong, None for all, and the directories in which they can lie."""
         projects = self._root / "projects"
         if scope == "all":
             return None, catalog.directories(self._root, self._unread)
         resolved = _Resolved()
         if scope == "project":
             place = str(paths.project_directory(self._root, directory))
-            return (lambda _place, workdir: workdir is None or resolved(workdir) == directory), [place]
+            return (lambda row: (workdir := row.workdir) is None or resolved[workdir] == directory), [place]
         worktrees = Worktrees(directory)
         own = {str(paths.project_directory(self._root, each)) for each in worktrees.roots}
         holds = _Held(worktrees, resolved)
         names = worktrees.projects(projects)
-        return (lambda place, workdir: place in own if workdir is None else holds(workdir)), sorted(
-            str(projects / name) for name in names
+        return (
+            lambda row: holds[workdir] if (workdir := row.workdir) is not None else str(row.path.parent) in own,
+            sorted(str(projects / name) for name in names),
         )
 
-    def _known(
+    def _found(
         self, places: Iterable[str], *, cached: bool = True, children: bool = False
-    ) -> Iterator[tuple[str, str, Known]]:
-        """Yield directory, name and the fields of the facts of each transcript that can be read, in list order."""
+    ) -> tuple[list[Found], dict[str, RowCache]]:
+        """Return the transcripts in some directories, in list order, and the caches of these directories."""
         caches: dict[str, RowCache] = {}
         found: list[Found] = []
         for place in places:
             if cached and self._cached:
-                cache = caches[place] = RowCache(self._root, place, children=children)
+                cache = caches[place] = RowCache(str(self._root), place, children=children)
                 here = catalog.found_in(place, children=children, known=cache.known, unread=self._unread)
                 cache.forget_all_but(here)
             else:
                 here = catalog.found_in(place, children=children, unread=self._unread)
             found += here
-        found.sort(reverse=True)
-        try:
-            for _, name, place, of in found:
-                if (known := of or self._read(place, name, caches.get(place))) is not None:
-                    yield place, name, known
-        finally:
-            for cache in caches.values():
-                cache.save()
+        catalog.sort(found)
+        return found, caches
 
-    def _read(self, place: str, name: str, cache: RowCache | None) -> Facts | None:
+    def _rows(self, found: list[Found], caches: dict[str, RowCache]) -> Iterator[SessionInfo]:
+        """Return the row of each transcript that can be read, in the order given; those read anew are kept."""
+        if catalog.all_known(found):
+            _save(caches)
+            return map(SessionInfo, found)
+        return self._read_rows(found, caches)
+
+    def _read_rows(self, found: list[Found], caches: dict[str, RowCache]) -> Iterator[SessionInfo]:
         try:
-            facts = listing.read(f"{place}/{name}")
+            for each in found:
+                if catalog.is_known(each):
+                    yield SessionInfo(each)
+                elif (facts := self._read(each)) is not None:
+                    if facts.directory in caches:
+                        caches[facts.directory].keep(facts)
+                    yield SessionInfo(facts)
+        finally:
+            _save(caches)
+
+    def _read(self, found: Found) -> Facts | None:
+        _, name, directory = found
+        try:
+            return listing.read(directory, name)
         except FileNotFoundError:
             return None
         except OSError as error:
             if self._unread is not None:
                 self._unread.append(error)
             return None
-        if cache is not None:
-            cache.keep(name, facts)
-        return facts
+
+
+def _save(caches: dict[str, RowCache]) -> None:
+    for cache in caches.values():
+        cache.save()
+
+
+def _latest(rows: Iterator[SessionInfo], *, among: list[Found]) -> Iterator[SessionInfo]:
+    """Return rows without those of an id that came before."""
+    return rows if len({name for _, name, *_ in among}) == len(among) else _first_of_each(rows)
+
+
+def _first_of_each(rows: Iterator[SessionInfo]) -> Iterator[SessionInfo]:
+    seen = set[str]()
+    for row in rows:
+        if row.id not in seen:
+            seen.add(row.id)
+            yield row
 
 
 class _Resolved(dict[str, "str | None"]):
@@ -140,9 +164,6 @@ class _Resolved(dict[str, "str | None"]):
     def __missing__(self, workdir: str) -> str | None:
         self[workdir] = resolved = paths.resolved(workdir)
         return resolved
-
-    def __call__(self, workdir: str) -> str | None:
-        return self[workdir]
 
 
 class _Held(dict[str, bool]):
@@ -157,9 +178,6 @@ class _Held(dict[str, bool]):
         resolved = self._resolved[workdir]
         self[workdir] = held = resolved is not None and self._worktrees.hold(resolved)
         return held
-
-    def __call__(self, workdir: str) -> bool:
-        return self[workdir]
 
 
 def _tree(below: dict[tuple[str, str], list[SessionInfo]], root: str) -> Iterator[SessionInfo]:

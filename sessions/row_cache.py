@@ -1,7 +1,7 @@
 """Rows of lists that were read before, kept so that a file that did not change is not opened again.
 
 One file a project's directory, ``<root>/cache/rows/<name>.json``: a line that says what the second one is, and a line
-of JSON, ``{"<transcript's name>": [the fields of a row's facts]}``. It may be removed at any time. What it says of a
+of JSON, a list of rows, each a list of its fields. It may be removed at any time. What it says of a
 transcript counts only while the system says of the file what it said then: size, times and inode (device and path are
 the directory's). A row of a file written less than two seconds before it was read is not kept: a further write might
 leave its times as they are. A cache that is cut, damaged, of another version or that cannot be written changes nothing
@@ -14,14 +14,15 @@ import contextlib
 import os
 import zlib
 from functools import partial
-from pathlib import Path
+from typing import Any
 
 from sessions import clock
-from sessions.catalog import Found, Known
+from sessions.catalog import Found, all_known
 from sessions.listing import Facts
 from sessions.transcript import codec, lines
 
 _VERSION = 1
+_BEGIN = codec.dumps({"version": _VERSION, "fields": Facts._fields})[:-1] + b',"of":'
 _SETTLED_NS = 2_000_000_000
 _LARGEST_BYTES = 32 << 20  # of more sessions than that no cache is kept
 
@@ -35,24 +36,25 @@ class RowCache:
         children: Whether of the sessions of subagents, which are kept apart: there may be very many.
 
     Attributes:
-        known: The fields of the facts kept of each transcript, by name.
+        known: The fields of the row kept of each transcript, by its name.
     """
 
-    def __init__(self, root: Path, directory: str, *, children: bool = False) -> None:
+    def __init__(self, root: str, directory: str, *, children: bool = False) -> None:
+        self._directory = directory
         self._path = _path(root, directory, children=children)
-        self.known = _load(self._path)
+        self.known: dict[str, Any] = _load(self._path, directory)
         self._changed = False
 
-    def keep(self, name: str, facts: Facts) -> None:
+    def keep(self, facts: Facts) -> None:
         """Keep what was just read of a transcript, unless it was written a moment ago."""
-        if clock.epoch_ns() - max(facts.mtime_ns, facts.ctime_ns) > _SETTLED_NS and _can_be_written(name, facts):
-            self.known[name] = facts
+        if clock.epoch_ns() - max(facts.mtime_ns, facts.ctime_ns) > _SETTLED_NS and _can_be_written(facts):
+            self.known[facts.name] = facts
             self._changed = True
 
     def forget_all_but(self, found: list[Found]) -> None:
         """Drop what is kept of transcripts that are gone."""
-        if len(self.known) > sum(of is not None for _, _, _, of in found):
-            for name in self.known.keys() - {name for _, name, _, _ in found}:
+        if len(self.known) > len(found) or not all_known(found):
+            for name in self.known.keys() - {name for _, name, *_ in found}:
                 del self.known[name]
                 self._changed = True
 
@@ -62,53 +64,60 @@ class RowCache:
             return
         from sessions import files  # noqa: PLC0415 - most lists find all in it
 
-        body = codec.dumps(self.known)
-        head = codec.dumps(_said_of(body))
+        body = codec.dumps(list(self.known.values()))
+        head = _head(self._directory, body)
         with contextlib.suppress(OSError):
             if len(body) + len(head) >= _LARGEST_BYTES:
-                self._path.unlink(missing_ok=True)
+                os.unlink(self._path)
                 return
-            files.make_directory(self._path.parent)
-            place = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            place, name = os.path.split(self._path)
+            files.make_directory(place)
+            opened = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:  # by its name in the directory: a link there is replaced, never what it leads to
                 write = partial(files.write_all, data=head + b"\n" + body)
-                files.rewrite(self._path.name, write, dir_fd=place, durable=False)
+                files.rewrite(name, write, dir_fd=opened, durable=False)
             finally:
-                os.close(place)
+                os.close(opened)
             self._changed = False
 
 
-def discard(root: Path, directory: str, *, children: bool) -> None:
+def discard(root: str, directory: str, *, children: bool) -> None:
     """Remove what is kept of a project's directory; where that is not possible, the next list drops what is gone."""
     with contextlib.suppress(OSError):
-        _path(root, directory, children=children).unlink()
+        os.unlink(_path(root, directory, children=children))
 
 
-def _path(root: Path, directory: str, *, children: bool) -> Path:
-    name = zlib.crc32(os.fsencode(directory.removeprefix(str(root))))  # two of one name: their rows are read anew
-    return root / "cache" / ("subagents" if children else "rows") / f"{name:08x}.json"
+def _path(root: str, directory: str, *, children: bool) -> str:
+    name = zlib.crc32(os.fsencode(directory.removeprefix(root)))  # two of one name: their rows are read anew
+    return f"{root}/cache/{'subagents' if children else 'rows'}/{name:08x}.json"
 
 
-def _load(path: Path) -> dict[str, Known]:
+def _load(path: str, directory: str) -> dict[str, Found]:
     try:
-        with lines.opened(path) as (descriptor, size):
-            head, _, body = (lines.read(descriptor, 0, size) if size <= _LARGEST_BYTES else b"").partition(b"\n")
-        if codec.glance(head) != _said_of(body):
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        return {}
+    try:
+        size = os.fstat(descriptor).st_size
+        head, _, body = (lines.read(descriptor, 0, size) if size <= _LARGEST_BYTES else b"").partition(b"\n")
+        if not head.startswith(_BEGIN) or head != _head(directory, body):
             return {}
         kept = codec.glance(body)
     except (OSError, ValueError):
         return {}
-    return kept if isinstance(kept, dict) else {}
+    finally:
+        os.close(descriptor)
+    return {each[1]: each for each in kept} if isinstance(kept, list) else {}
 
 
-def _said_of(body: bytes) -> dict[str, object]:
-    return {"version": _VERSION, "fields": list(Facts._fields), "crc32": zlib.crc32(body)}
+def _head(directory: str, body: bytes) -> bytes:
+    return _BEGIN + codec.dumps([directory, zlib.crc32(body)]) + b"}"
 
 
-def _can_be_written(name: str, facts: Facts) -> bool:
+def _can_be_written(facts: Facts) -> bool:
     """Tell whether JSON can say it: not what holds bytes that are no text, or half a character."""
     try:
-        "".join([name, *(each for each in facts if isinstance(each, str))]).encode()
+        "".join(each for each in facts if isinstance(each, str)).encode()
     except UnicodeEncodeError:
         return False
     return True

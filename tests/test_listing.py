@@ -62,7 +62,7 @@ def reads(monkeypatch):
     from sessions import listing
 
     opened, real = [], listing.read
-    monkeypatch.setattr(listing, "read", lambda path: opened.append(Path(path).name) or real(path))
+    monkeypatch.setattr(listing, "read", lambda place, name: opened.append(name) or real(place, name))
     return opened
 
 

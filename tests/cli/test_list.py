@@ -53,11 +53,11 @@ def row(
 ) -> SessionInfo:
     written = int((NOW - age).timestamp() * 1e9)
     facts = Facts(
-        size=1, mtime_ns=written, inode=1, ctime_ns=written, title=title or None, first_prompt=None, first_summary=None,
-        workdir=workdir, git_branch=branch, created=None, total_tokens=tokens, forked_from=fork_of, parent=parent,
-        root=parent, damaged=damaged,
+        mtime_ns=written, name=f"{name}.jsonl", directory="/store/projects/home-user-shop", size=1, inode=1,
+        ctime_ns=written, title=title or None, first_prompt=None, first_summary=None, created=None, workdir=workdir, git_branch=branch, total_tokens=tokens,
+        forked_from=fork_of, parent=parent, root=parent, damaged=damaged,
     )  # fmt: skip
-    return SessionInfo("/store/projects/home-user-shop", f"{name}.jsonl", facts)
+    return SessionInfo(facts)
 
 
 def table(*rows: SessionInfo, columns: int = 100, **more: Any) -> list[str]:
