@@ -6,20 +6,21 @@ import click
 
 from sessions.cli import output
 
+_WHERE = """\b
+bash   sessions completion bash > ~/.local/share/bash-completion/completions/sessions
+       or, without the package bash-completion, in ~/.bashrc:
+       eval "$(sessions completion bash)"
+zsh    in ~/.zshrc, behind compinit:
+       eval "$(sessions completion zsh)"
+fish   sessions completion fish > ~/.config/fish/completions/sessions.fish
+"""
 
-@click.command("completion")
+
+@click.command("completion", epilog=_WHERE)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def command(context: click.Context, shell: str) -> None:
-    r"""Print the script that makes a shell complete commands, options, sessions and checkpoints.
-
-    \b
-    bash   sessions completion bash > ~/.local/share/bash-completion/completions/sessions
-           or, without the package bash-completion, in ~/.bashrc:
-           eval "$(sessions completion bash)"
-    zsh    in ~/.zshrc, behind compinit:
-           eval "$(sessions completion zsh)"
-    fish   sessions completion fish > ~/.config/fish/completions/sessions.fish
+    """Print the script that makes a shell complete commands, options, sessions and checkpoints.
 
     A session is offered by the title it was given, and by its id: first those of this directory.
     """

@@ -193,6 +193,12 @@ def given_root() -> Path | None:
     return given if isinstance(given, Path) else None
 
 
+def moving_root() -> Path | None:
+    """Return the root a command has to name that is meant for another directory; None where it is found from there."""
+    said = os.environ.get("SESSIONS_HOME", "")
+    return given_root() or (Path(said) if said and not os.path.isabs(os.path.expanduser(said)) else None)
+
+
 def on_terminal() -> bool:
     """Tell whether a picker can open: standard input and output are a terminal that can move its cursor."""
     return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"

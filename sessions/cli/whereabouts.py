@@ -49,7 +49,7 @@ class Whereabouts:
     @property
     def command(self) -> str:
         """The command line that goes on with it, from anywhere: to be pasted."""
-        root = options.given_root()
+        root = options.moving_root()
         store = ("--root", os.path.abspath(root)) if root is not None else ()
         end = ("--",) if self.row.id.startswith("-") else ()
         return shell.in_directory(self.directory, (*output.program(), "resume", *store, *end, self.row.id))
