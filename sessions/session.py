@@ -726,14 +726,21 @@ class Session:
             self.hold.take()
             return self._pruner.prune(undo=undo)
 
-    def check(self) -> list[Finding]:
+    def subagents(self) -> list[str]:
+        """Return the ids of its subagents' sessions, wherever in the tree below it, sorted; reads their headers."""
+        return [child.name.removesuffix(".jsonl") for child in leftovers.children_of(self.path)]
+
+    def check(self, *, families: leftovers.Families | None = None) -> list[Finding]:
         """Look at every line of the transcript and of its subagents', and every record beside it; changes nothing.
+
+        Args:
+            families: Spares reading all subagents' headers again where several sessions are checked.
 
         Returns:
             What is damaged, missing or left over; a rewind that was finished at opening is not among it.
         """
         found = list(reader.check(self.path)) if self.path.exists() else []
-        for child in leftovers.children_of(self.path):
+        for child in (families or leftovers.Families()).of(self.path):
             found += [replace(finding, where=f"{child.name}: {finding.where}") for finding in reader.check(child)]
         return [*found, *audit(self._log.read(), self._payloads, self._journal)]
 

@@ -46,11 +46,15 @@ class SessionStore:
             once: that the process changes its directory later changes nothing.
         retention: Whether the first session that is begun, or opened for writing, lets the sessions go that the
             settings keep no longer: in the background, once in a process, and only where the settings say so.
+        cache: Whether rows of lists are kept below the root, so that a file that did not change is not read again.
     """
 
-    def __init__(self, root: str | os.PathLike[str] | None = None, *, retention: bool = True) -> None:
+    def __init__(
+        self, root: str | os.PathLike[str] | None = None, *, retention: bool = True, cache: bool = True
+    ) -> None:
         self.root = paths.absolute(root) if root is not None else paths.default_root()
         self._open = _Open()
+        self._caches = cache
         self._retains = retention
         self._retention: Retention | None = None  # as of the last session that was opened
 
@@ -269,7 +273,7 @@ class SessionStore:
         return Worktrees(os.path.realpath(workdir if workdir is not None else os.curdir)).roots
 
     def _overview(self, unread: builtins.list[OSError] | None = None) -> Overview:
-        return Overview(self.root, unread=unread)
+        return Overview(self.root, cached=self._caches, unread=unread)
 
     # -- keeping in order ------------------------------------------------------------------------------------------
 
@@ -344,10 +348,11 @@ class SessionStore:
         """
         if reference is not None:
             return [self._check(self.find(reference))]
-        from sessions import upkeep
+        from sessions import leftovers, upkeep
 
         chosen = catalog.transcripts(self.root, unread=unread)
-        return [*(self._check(transcript) for transcript in chosen), *upkeep.sweep(self.root)]
+        families = leftovers.Families()
+        return [*(self._check(transcript, families) for transcript in chosen), *upkeep.sweep(self.root)]
 
     def prune(self, *, undo: bool = False, dry_run: bool = False) -> builtins.list[Pruned]:
         """Remove what is beyond the limits: sessions the retention keeps no longer, bytes of the others, leftovers.
@@ -418,7 +423,7 @@ class SessionStore:
         remover = _Remover(SessionStore(self.root, retention=False))
         return retiring.retire(self.root, retention, remover, dry_run=dry_run, spared=spared)
 
-    def _check(self, transcript: Path) -> Checked:
+    def _check(self, transcript: Path, families: leftovers.Families | None = None) -> Checked:
         from sessions.transcript.outline import Finding
         from sessions.upkeep import Checked
 
@@ -430,7 +435,7 @@ class SessionStore:
                 recovered = tuple(
                     f"{note.where}: {note.action}" for note in session.findings if note.kind.startswith("unfinished")
                 )
-                findings += session.check()
+                findings += session.check(families=families)
         except IncompleteError as error:
             findings.append(Finding("unfinished_rewind", str(error), "left as it is"))
         except (SessionsError, OSError) as error:

@@ -293,6 +293,15 @@ def test_a_damaged_cache_changes_no_result(store, project, settled, damage):
     assert (store.root / "settings.toml").read_bytes() == b"# mine\n"
 
 
+def test_a_store_that_is_told_to_keeps_no_rows(root, project, reads, settled):
+    store = SessionStore(root, cache=False)
+    _session(store, project)
+    for _each in range(2):
+        assert len(store.list(project)) == 1
+    assert len(reads) == 2
+    assert not (root / "cache").exists()
+
+
 def test_without_a_place_to_keep_rows_lists_work(store, project, settled):
     _session(store, project)
     (store.root / "cache").write_bytes(b"in the way")
@@ -498,6 +507,21 @@ def test_subagents_follow_the_session_they_belong_to_in_a_tree(store, project):
     assert [row.id for row in store.list(project, children=True, limit=1)] == rows[:5]
     assert [row.id for row in store.list(project)] == [first.id, second.id]
     assert [row.id for row in store.list(scope="all", search="subagent")] == []
+
+
+def test_a_session_names_its_subagents_before_it_is_deleted_with_them(store, project):
+    session, other = _session(store, project), _session(store, project)
+    directory = session.path.parent
+    for name, root, parent in (
+        ("a", session.id, session.id),
+        ("b", session.id, "subagent-a"),
+        ("c", other.id, other.id),
+    ):
+        _child(directory, name, root, parent)
+    with store.open(session.id, read_only=True) as opened:
+        assert opened.subagents() == ["subagent-a", "subagent-b"]
+    store.delete(session.id)
+    assert sorted(path.name for path in directory.iterdir()) == sorted(["subagent-c.jsonl", other.path.name])
 
 
 def test_a_hundred_thousand_files_of_subagents_are_not_looked_at(store, project, monkeypatch, reads):

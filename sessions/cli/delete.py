@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sessions.cli import options, output, render
+from sessions.picker import words
 from sessions.picker.text import one_line, visible_path
 from sessions.rewind.plan import StoppedTask
 
@@ -23,15 +24,16 @@ if TYPE_CHECKING:
 def command(reference: str, *, dry_run: bool, yes: bool, as_json: bool) -> None:
     """Delete a session: its transcript, its snapshots and its undo records. This cannot be undone.
 
-    Its background tasks are stopped first. Files of the project are not touched.
+    The sessions of its subagents go with it, and its background tasks are stopped first. Files of the project are not
+    touched.
     """
     store = options.store()
     session_id = options.find(store, reference)
     options.require_answer(yes=yes, dry_run=dry_run)
     with store.open(session_id, read_only=dry_run) as session:
-        path = session.path
+        path, subagents = session.path, session.subagents()
         if not as_json or not (yes or dry_run):
-            _announce(session, dry_run=dry_run, error_stream=as_json)
+            _announce(session, len(subagents), dry_run=dry_run, error_stream=as_json)
         if not (yes or dry_run):
             output.ask("Delete it for good?", error_stream=as_json)
         stopped = _there(session) if dry_run else []
@@ -43,6 +45,7 @@ def command(reference: str, *, dry_run: bool, yes: bool, as_json: bool) -> None:
                 {
                     "session": session_id,
                     "path": str(path),
+                    "subagents": subagents,
                     "deleted": not dry_run,
                     "cancelled": [task.to_json() for task in stopped],
                     "dry_run": dry_run,
@@ -52,14 +55,13 @@ def command(reference: str, *, dry_run: bool, yes: bool, as_json: bool) -> None:
             output.text("deleted")
 
 
-def _announce(session: Session, *, dry_run: bool, error_stream: bool) -> None:
+def _announce(session: Session, subagents: int, *, dry_run: bool, error_stream: bool) -> None:
     title = session.title
     named = f" · {one_line(title, 80)}" if title else ""
     said = f"{'would delete' if dry_run else 'deletes'} {session.id}{named}"
-    output.lines(
-        [(("strong", said),), (("", f"  {visible_path(str(session.path))} with its snapshots and undo records"),)],
-        error_stream=error_stream,
-    )
+    theirs = f", and the {words.count(subagents, 'session')} of its subagents" if subagents else ""
+    goes = f"  {visible_path(str(session.path))} with its snapshots and undo records{theirs}"
+    output.lines([(("strong", said),), (("", goes),)], error_stream=error_stream)
     stops = "would stop" if dry_run else "stops"
     output.lines(
         ((("warn", f"  {stops}"), ("", f" {render.task_name(task)}")) for task in _there(session)),

@@ -6,7 +6,7 @@ import contextlib
 import os
 from typing import TYPE_CHECKING
 
-from sessions import leftovers, paths
+from sessions import paths
 from sessions.cli import whereabouts
 from sessions.cli.excerpt import excerpt
 from sessions.picker.resume_rows import away_text
@@ -60,7 +60,7 @@ class StoreShelf:
         """Return what a deletion would remove and stop besides the transcript."""
         with whereabouts.opened(self._store, row, read_only=True) as session:
             tasks = sum(1 for task in session.tasks.list() if task.state == "running" or task.processes)
-        children = len(leftovers.children_of(row.path))
+            children = len(session.subagents())
         goes = [count(children, "subagent")] if children else []
         goes += ["snapshots and undo records"] if paths.sidecar(row.path).is_dir() else []
         said = [f"{' and '.join(goes)} go with it"] if goes else []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -59,11 +60,22 @@ def test_delete_removes_the_session_and_leaves_the_project(cli: Cli, kept: Any) 
     assert f"would delete {kept.id} · A kept session" in looked.out
     done = cli("delete", kept.id, "--yes", "--json")
     assert done.json == {
-        "session": kept.id, "path": str(kept.path), "deleted": True, "cancelled": [], "dry_run": False,
+        "session": kept.id, "path": str(kept.path), "subagents": [], "deleted": True, "cancelled": [], "dry_run": False,
     }  # fmt: skip
     assert [path for path in kept.root.rglob("*") if path.is_file()] == []
     assert kept.text() == "one\ntwo\nthree\n"
     assert cli("delete", kept.id, "--yes").exit_code == 3
+
+
+def test_delete_says_what_becomes_of_subagents(cli: Cli, kept: Any) -> None:
+    header = {"type": "metadata", "createdAt": "2026-03-01T08:00:00.000Z", "rootSession": kept.id,
+              "parentSession": kept.id, "spawnedBy": "m"}  # fmt: skip
+    child = kept.path.with_name("subagent-a.jsonl")
+    child.write_text(json.dumps(header) + "\n")
+    assert "and the 1 session of its subagents" in cli("delete", kept.id, "--dry-run").out
+    assert child.exists()
+    assert cli("delete", kept.id, "--yes", "--json").json["subagents"] == ["subagent-a"]
+    assert not child.exists()
 
 
 def test_delete_says_nothing_of_deleting_what_another_process_holds(cli: Cli, kept: Any) -> None:
