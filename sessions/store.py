@@ -6,7 +6,6 @@ import builtins
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
@@ -32,10 +31,12 @@ if TYPE_CHECKING:
     from sessions.upkeep import Checked, Pruned
 
 
-@dataclass(slots=True)
 class _Open:
-    sessions: dict[Path, Session] = field(default_factory=dict)
-    guard: threading.RLock = field(default_factory=threading.RLock)
+    """The sessions that are open here."""
+
+    def __init__(self) -> None:
+        self.sessions: dict[Path, Session] = {}
+        self.guard = threading.RLock()
 
 
 class SessionStore:
@@ -460,18 +461,18 @@ def _prompts(row: SessionInfo) -> builtins.list[str]:
         return []
 
 
-@dataclass(frozen=True, slots=True)
 class _Remover:
     """Removes sessions for the retention."""
 
-    store: SessionStore
+    def __init__(self, store: SessionStore) -> None:
+        self._store = store
 
     def refuse_running(self, transcript: Path) -> None:
-        with self.store._open_at(transcript, read_only=True) as session:  # noqa: SLF001 - its own module
+        with self._store._open_at(transcript, read_only=True) as session:  # noqa: SLF001 - its own module
             session.refuse_running()
 
     def remove(self, transcript: Path, refuse: Callable[[], object], families: leftovers.Families) -> None:
-        self.store._drop(transcript, refuse, stops=False, families=families)  # noqa: SLF001 - likewise
+        self._store._drop(transcript, refuse, stops=False, families=families)  # noqa: SLF001 - likewise
 
 
 def _refuse_removed(transcript: Path) -> None:

@@ -33,7 +33,7 @@ _COLOURS = {
     "warn": "yellow",
 }
 # Every escape of a JSON text, so that the "u" behind an escaped backslash is none: a pair, a lone half, any other.
-_LONE_OR_NOT = re.compile(
+_LONE_OR_NOT = (  # compiled at its first use
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<lone>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)"
 )
 _BOLD = frozenset({"title", "strong", "warn"})
@@ -101,12 +101,9 @@ def columns() -> int:
         shown = os.get_terminal_size(sys.stdout.fileno()).columns
     except (OSError, ValueError):
         shown = 0
-    if not shown:
-        import shutil  # noqa: PLC0415 - most output goes to a terminal
-
-        shown = shutil.get_terminal_size((100, 24)).columns
     # The terminal goes first: $COLUMNS may be that of another one, and what is wider than this one wraps.
-    return max(shown, 20)
+    said = os.environ.get("COLUMNS", "")
+    return max(shown or (int(said) if said.isdecimal() else 0) or 100, 20)
 
 
 def wrapping() -> int | None:
@@ -234,7 +231,7 @@ def add_dir_words(add_dirs: Sequence[str]) -> tuple[str, ...]:
 
 def legal(raw: bytes) -> bytes:
     """Return JSON without escapes of lone surrogates, each of which becomes U+FFFD; see :func:`json_bytes`."""
-    return _LONE_OR_NOT.sub(_replaced, raw) if b"\\ud" in raw.lower() else raw
+    return re.sub(_LONE_OR_NOT, _replaced, raw) if b"\\ud" in raw.lower() else raw
 
 
 def _replaced(escape: re.Match[bytes]) -> bytes:

@@ -24,7 +24,7 @@ ELLIPSIS = "…"
 
 _UNSAFE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _JOINERS = "\u200c\u200d"  # part of how Persian, Indic scripts and emoji are written
-_SHAPERS = re.compile("[\u200c\u200d\ufe0e\ufe0f]|(?<=[\u231a-\U0001faff])[\U0001f3fb-\U0001f3ff]")
+_SHAPERS = "[\u200c\u200d\ufe0e\ufe0f]|(?<=[\u231a-\U0001faff])[\U0001f3fb-\U0001f3ff]"  # compiled at its first use
 _WHITE = re.compile(r"[ \t\r\n\f\v\u00a0\u3000]+")
 _PLAIN = re.compile(r"[ -~]*")
 _NARROW = re.compile("[ -\u02ff…]*")  # what can be counted without a look at each character
@@ -65,7 +65,8 @@ def one_line(text: str, cells: int) -> str:
 
 def flat(text: str) -> str:
     """Return all of ``text`` on one line as :func:`one_line` shows it; white space at an end is a space too."""
-    return visible(_SHAPERS.sub("", _WHITE.sub(" ", text)), keep="")
+    shaped = text if text.isascii() else re.sub(_SHAPERS, "", text)
+    return visible(_WHITE.sub(" ", shaped), keep="")
 
 
 def escape(char: str) -> str:
