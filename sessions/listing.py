@@ -86,6 +86,11 @@ class SessionInfo:
         return self._facts.workdir
 
     @property
+    def project(self) -> str:
+        """The name of the directory its transcript lies in: all that is known of a headerless file's project."""
+        return self._facts.directory.rpartition("/")[2]
+
+    @property
     def git_branch(self) -> str | None:
         """The branch it began on."""
         return self._facts.git_branch

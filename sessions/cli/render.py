@@ -143,7 +143,7 @@ def _depths(rows: Sequence[SessionInfo]) -> list[int]:
 
 
 def _workdir(row: SessionInfo, cells: int | None) -> str:
-    path = visible_path(row.workdir) if row.workdir else "(no workdir)"
+    path = words.away_text(row)
     return path if cells is None else clip_start(path, cells)
 
 

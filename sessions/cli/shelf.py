@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 from sessions import paths
 from sessions.cli import whereabouts
 from sessions.cli.excerpt import excerpt
-from sessions.picker.resume_rows import away_text
 from sessions.picker.resume_state import Listing, ResumeState
-from sessions.picker.words import count
+from sessions.picker.words import away_text, count
 from sessions.searching import Searchable
 from sessions.transcript import reader
 
@@ -118,14 +117,14 @@ def _listing(rows: Sequence[SessionInfo], root: Path, here: str | None) -> Listi
     for row in rows:
         if row.workdir is None:
             if row.path.parent != project:
-                away[row.path] = away_text(None)
+                away[row.path] = away_text(row)
             continue
         if row.workdir not in known:
             directory = paths.resolved(row.workdir)
             known[row.workdir] = directory, directory is not None and os.path.isdir(directory)
         directory, there = known[row.workdir]
         if here is None or directory != here:
-            away[row.path] = away_text(row.workdir)
+            away[row.path] = away_text(row)
         if not there:
             gone.add(row.path)
     found = Searchable(rows)

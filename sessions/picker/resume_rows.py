@@ -17,7 +17,6 @@ from sessions.picker.text import (
     pad_start,
     plain,
     visible,
-    visible_path,
     width,
     wrap,
 )
@@ -242,8 +241,3 @@ def _preview_screen(state: ResumeState, preview: Preview, lines: Sequence[Line])
     keys = full if width(full) <= state.width else "Enter resume · Esc back"
     keys = keys if preview.lines is not None else "Esc back"
     return [head, (), *body, (), (("dim", keys),)]
-
-
-def away_text(workdir: str | None) -> str:
-    """Return how the directory of a session is shown; of one whose file does not say it: that."""
-    return visible_path(workdir) if workdir is not None else "(no directory)"

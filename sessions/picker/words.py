@@ -7,8 +7,12 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
-from sessions.picker.text import Fragment, Line, visible
+from sessions.picker.text import Fragment, Line, visible, visible_path
+
+if TYPE_CHECKING:
+    from sessions.listing import SessionInfo
 
 _CHILD_ID = re.compile(r"(?<=subagent-)([0-9a-f]{8})(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _AGES = ((60, 1, "s"), (3600, 60, "m"), (86_400, 3600, "h"), (14 * 86_400, 86_400, "d"), (90 * 86_400, 7 * 86_400, "w"))
@@ -93,3 +97,8 @@ def changed_lines(insertions: int | None, deletions: int | None) -> Line:
     if deletions:
         parts += [("", " "), ("remove", f"-{deletions}")] if parts else [("remove", f"-{deletions}")]
     return tuple(parts)
+
+
+def away_text(row: SessionInfo) -> str:
+    """Return how the directory of a session is shown; of one whose file does not say it: what its project is called."""
+    return visible_path(row.workdir) if row.workdir is not None else f"{visible_path(row.project)} (no directory)"

@@ -92,7 +92,7 @@ def test_a_path_is_shown_where_it_is_another_one_than_here():
         "bbbbbbbb  2h ago  12.3k  A title",
         "  /home/user/other",
         "cccccccc  2h ago  12.3k  A title",
-        "  (no workdir)",
+        "  home-user-shop (no directory)",
     ]
     assert len(table(*rows)) == 3
 
