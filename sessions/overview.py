@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Literal
 
-from sessions import catalog, listing, paths, row_cache
+from sessions import catalog, listing, paths
 from sessions.catalog import Found
 from sessions.listing import Facts, SessionInfo
-from sessions.row_cache import RowCache
+from sessions.row_cache import RowCache, RowCaches
 from sessions.worktrees import Worktrees
 
 ListScope = Literal["project", "worktrees", "all"]
@@ -30,13 +30,13 @@ class Overview:
     """Lists of the sessions under one root.
 
     Args:
-        cached: Whether rows are kept from one list to the next.
+        caches: Keep rows from one list to the next; None: none are kept.
         unread: Gets why a transcript, or a directory of them, cannot be read and is left out.
     """
 
-    def __init__(self, root: Path, *, cached: bool = True, unread: list[OSError] | None = None) -> None:
+    def __init__(self, root: Path, *, caches: RowCaches | None = None, unread: list[OSError] | None = None) -> None:
         self._root = root
-        self._cached = cached
+        self._caches = caches
         self._unread = unread
 
     def rows(self, directory: str, scope: ListScope, *, limit: int | None = None) -> list[SessionInfo]:
@@ -51,11 +51,6 @@ class Overview:
         rows = self._rows(found, caches)
         chosen = rows if belongs is None else filter(belongs, rows)
         return list(itertools.islice(_latest(chosen, among=found), limit))
-
-    def forget(self, place: Path) -> None:
-        """Drop the rows kept of a project's directory, before a transcript there is missed: nothing of it stays."""
-        for children in (False, True):
-            row_cache.discard(str(self._root), str(place), children=children)
 
     def with_children(self, rows: Iterable[SessionInfo]) -> Iterator[SessionInfo]:
         """Yield rows, each followed by those of its subagents' sessions, in a tree, the one touched last first."""
@@ -99,8 +94,8 @@ class Overview:
         caches: dict[str, RowCache] = {}
         found: list[Found] = []
         for place in places:
-            if cached and self._cached:
-                cache = caches[place] = RowCache(str(self._root), place, children=children)
+            if cached and self._caches is not None:
+                cache = caches[place] = self._caches.take(place, children=children)
                 here = catalog.found_in(place, children=children, known=cache.known, unread=self._unread)
                 cache.forget_all_but(here)
             else:
@@ -112,7 +107,7 @@ class Overview:
     def _rows(self, found: list[Found], caches: dict[str, RowCache]) -> Iterator[SessionInfo]:
         """Return the row of each transcript that can be read, in the order given; those read anew are kept."""
         if catalog.all_known(found):
-            _save(caches)
+            self._give_back(caches)
             return map(SessionInfo, found)
         return self._read_rows(found, caches)
 
@@ -126,7 +121,12 @@ class Overview:
                         caches[facts.directory].keep(facts)
                     yield SessionInfo(facts)
         finally:
-            _save(caches)
+            self._give_back(caches)
+
+    def _give_back(self, taken: dict[str, RowCache]) -> None:
+        if self._caches is not None:
+            for cache in taken.values():
+                self._caches.give_back(cache)
 
     def _read(self, found: Found) -> Facts | None:
         _, name, directory = found
@@ -138,11 +138,6 @@ class Overview:
             if self._unread is not None:
                 self._unread.append(error)
             return None
-
-
-def _save(caches: dict[str, RowCache]) -> None:
-    for cache in caches.values():
-        cache.save()
 
 
 def _latest(rows: Iterator[SessionInfo], *, among: list[Found]) -> Iterator[SessionInfo]:

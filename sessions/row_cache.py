@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 import zlib
 from functools import partial
-from typing import Any
+from pathlib import Path
 
 from sessions import clock
 from sessions.catalog import Found, all_known
@@ -24,7 +25,41 @@ from sessions.transcript import codec, lines
 _VERSION = 1
 _BEGIN = codec.dumps({"version": _VERSION, "fields": Facts._fields})[:-1] + b',"of":'
 _SETTLED_NS = 2_000_000_000
+_HELD_ROWS = 20_000  # in memory, of about 1 KiB each
 _LARGEST_BYTES = 32 << 20  # of more sessions than that no cache is kept
+
+
+class RowCaches:
+    """The row caches of one store. They stay in memory from one list to the next, as long as that are few rows.
+
+    Each is given to one list at a time; another that wants it meanwhile reads it from disk.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = str(root)
+        self._guard = threading.Lock()
+        self._idle: dict[tuple[str, bool], RowCache] = {}
+        self._rows = 0
+
+    def take(self, directory: str, *, children: bool = False) -> RowCache:
+        """Return the cache of a project's directory; see ``RowCache``."""
+        with self._guard:
+            cache = self._idle.pop((directory, children), None)
+            self._rows -= len(cache.known) if cache is not None else 0
+        return cache or RowCache(self._root, directory, children=children)
+
+    def give_back(self, cache: RowCache) -> None:
+        """Write what changed in a cache that was taken."""
+        cache.save()
+        with self._guard:
+            if cache.key not in self._idle and self._rows + len(cache.known) <= _HELD_ROWS:
+                self._idle[cache.key] = cache
+                self._rows += len(cache.known)
+
+    def discard(self, directory: str) -> None:
+        """Remove what is kept of a project's directory; where that fails, the next list drops what is gone."""
+        for children in (False, True):
+            self.take(directory, children=children).remove()
 
 
 class RowCache:
@@ -36,19 +71,21 @@ class RowCache:
         children: Whether of the sessions of subagents, which are kept apart: there may be very many.
 
     Attributes:
-        known: The fields of the row kept of each transcript, by its name.
+        key: The last two.
+        known: The fields of the facts kept of each transcript, by name.
     """
 
     def __init__(self, root: str, directory: str, *, children: bool = False) -> None:
+        self.key = directory, children
         self._directory = directory
         self._path = _path(root, directory, children=children)
-        self.known: dict[str, Any] = _load(self._path, directory)
+        self.known = _load(self._path, directory)
         self._changed = False
 
     def keep(self, facts: Facts) -> None:
         """Keep what was just read of a transcript, unless it was written a moment ago."""
         if clock.epoch_ns() - max(facts.mtime_ns, facts.ctime_ns) > _SETTLED_NS and _can_be_written(facts):
-            self.known[facts.name] = facts
+            self.known[facts.name] = list(facts)
             self._changed = True
 
     def forget_all_but(self, found: list[Found]) -> None:
@@ -57,6 +94,11 @@ class RowCache:
             for name in self.known.keys() - {name for _, name, *_ in found}:
                 del self.known[name]
                 self._changed = True
+
+    def remove(self) -> None:
+        """Remove it from the disk."""
+        with contextlib.suppress(OSError):
+            os.unlink(self._path)
 
     def save(self) -> None:
         """Write what changed; where that is not possible, nothing happens."""
@@ -79,12 +121,6 @@ class RowCache:
             finally:
                 os.close(opened)
             self._changed = False
-
-
-def discard(root: str, directory: str, *, children: bool) -> None:
-    """Remove what is kept of a project's directory; where that is not possible, the next list drops what is gone."""
-    with contextlib.suppress(OSError):
-        os.unlink(_path(root, directory, children=children))
 
 
 def _path(root: str, directory: str, *, children: bool) -> str:

@@ -19,6 +19,7 @@ from sessions.errors import (
     SessionsError,
 )
 from sessions.overview import ListScope, Overview
+from sessions.row_cache import RowCaches
 
 if TYPE_CHECKING:
     from sessions import leftovers
@@ -55,7 +56,7 @@ class SessionStore:
     ) -> None:
         self.root = paths.absolute(root) if root is not None else paths.default_root()
         self._open = _Open()
-        self._caches = cache
+        self._rows = RowCaches(self.root) if cache else None
         self._retains = retention
         self._retention: Retention | None = None  # as of the last session that was opened
 
@@ -274,7 +275,7 @@ class SessionStore:
         return Worktrees(os.path.realpath(workdir if workdir is not None else os.curdir)).roots
 
     def _overview(self, unread: builtins.list[OSError] | None = None) -> Overview:
-        return Overview(self.root, cached=self._caches, unread=unread)
+        return Overview(self.root, caches=self._rows, unread=unread)
 
     # -- keeping in order ------------------------------------------------------------------------------------------
 
@@ -325,7 +326,8 @@ class SessionStore:
             leftovers.mark(sidecar)
             os.unlink(transcript)
             files.sync_directory(transcript.parent)
-            self._overview().forget(transcript.parent)
+            if self._rows is not None:
+                self._rows.discard(str(transcript.parent))
             try:
                 leftovers.remove(sidecar, families)
             except OSError as error:

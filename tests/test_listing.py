@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -219,13 +220,19 @@ def test_what_is_left_of_a_session_with_a_note_is_swept(store, project):
 # -- what is kept ------------------------------------------------------------------------------------------------------
 
 
-def test_a_file_that_did_not_change_is_not_opened_again(store, project, reads, settled):
+@pytest.fixture(params=["in memory", "on disk"])
+def again(request, root):
+    """Return the store to list from once more: the same one, which remembers, or another one, which reads what is kept."""
+    return lambda store: store if request.param == "in memory" else SessionStore(root)
+
+
+def test_a_file_that_did_not_change_is_not_opened_again(store, project, reads, settled, again):
     for number in range(30):
         _session(store, project, f"prompt {number}")
     first = store.list(project)
     assert len(reads) == 30
-    assert store.list(project) == first
-    assert [row.to_json() for row in store.list(project)] == [row.to_json() for row in first]
+    assert again(store).list(project) == first
+    assert [row.to_json() for row in again(store).list(project)] == [row.to_json() for row in first]
     assert len(reads) == 30
 
 
@@ -239,20 +246,20 @@ def test_a_file_that_did_not_change_is_not_opened_again(store, project, reads, s
     ],
     ids=["appended to", "touched", "written over in place", "replaced by a copy with its times"],
 )
-def test_a_file_that_changed_in_any_way_is_read_again(store, project, reads, settled, change):
+def test_a_file_that_changed_in_any_way_is_read_again(store, project, reads, settled, again, change):
     session = _session(store, project)
     store.list(project)
     change(session.path)
-    (row,) = store.list(project)
+    (row,) = again(store).list(project)
     assert len(reads) == 2
     assert row.title == ("jello" if b"jello" in session.path.read_bytes() else "hello")
     assert row.last_active_at.timestamp() == pytest.approx(session.path.stat().st_mtime)
 
 
-def test_a_file_written_over_within_one_tick_of_the_clock_keeping_its_size_is_never_kept(store, project, reads):
+def test_a_file_written_over_within_one_tick_of_the_clock_keeping_its_size_is_never_kept(store, project, reads, again):
     session = _session(store, project)
     store.list(project)
-    store.list(project)
+    again(store).list(project)
     assert len(reads) == 2  # written a moment ago: its times would not tell
     assert session.path.exists()
 
@@ -287,9 +294,11 @@ def test_a_damaged_cache_changes_no_result(store, project, settled, damage):
     expected = [row.to_json() for row in store.list(project)]
     (store.root / "settings.toml").write_bytes(b"# mine\n")
     damage(_cache(store))
-    assert [row.to_json() for row in store.list(project)] == expected
+    for each in (SessionStore(store.root), SessionStore(store.root), store):
+        assert [row.to_json() for row in each.list(project)] == expected
     session.path.unlink()
-    assert store.list(project) == []
+    for each in (SessionStore(store.root), store):
+        assert each.list(project) == []
     assert (store.root / "settings.toml").read_bytes() == b"# mine\n"
 
 
@@ -317,6 +326,30 @@ def test_what_is_kept_is_private_and_forgets_what_is_gone(store, project, settle
     store.delete(goes.id)
     assert [row.id for row in store.list(project)] == [keeps.id]
     assert b"goes away" not in _cache(store).read_bytes()
+
+
+def test_threads_that_list_at_once_all_see_everything(store, project, settled):
+    expected = {_session(store, project).id for _each in range(40)}
+    found, done = [], threading.Event()
+
+    def look():
+        while not done.is_set():
+            found.append({row.id for row in store.list(project)})
+
+    threads = [threading.Thread(target=look) for _each in range(4)]
+    for thread in threads:
+        thread.start()
+    for path in list(project_files(store, project)):
+        os.utime(path)
+        found.append({row.id for row in store.list(project)})
+    done.set()
+    for thread in threads:
+        thread.join()
+    assert all(each == expected for each in found)
+
+
+def project_files(store, project):
+    return paths.project_directory(store.root, project).glob("*.jsonl")
 
 
 def test_text_that_json_cannot_say_is_read_again_each_time(store, project, reads, settled):

@@ -132,7 +132,7 @@ def lists(directory: Path, number: int, size: int, sdk: str | None) -> None:
         store, said = SessionStore(root), f"{number} sessions of {size // 1000} kB, {root.name}"
 
         def without(root: Path = root) -> object:
-            return Overview(root, cached=False).rows("", "all")
+            return Overview(root).rows("", "all")
 
         def first(root: Path = root, store: SessionStore = store) -> object:
             shutil.rmtree(root / "cache", ignore_errors=True)
@@ -141,12 +141,16 @@ def lists(directory: Path, number: int, size: int, sdk: str | None) -> None:
         def cached(store: SessionStore = store) -> object:
             return store.list(scope="all")
 
+        def from_disk(root: Path = root) -> object:
+            return SessionStore(root).list(scope="all")
+
         assert len(cached()) == number
         ends = interleaved(lambda paths=paths: read_ends(paths), without, first)
         show(said, "without the cache", "stat + two reads", ends[1], ends[0], 3)
         show(said, "making the cache", "stat + two reads", ends[2], ends[0], None)
-        looks = interleaved(lambda root=root: look(root / "projects"), cached)
+        looks = interleaved(lambda root=root: look(root / "projects"), cached, from_disk)
         show(said, "with the cache", "scandir + stat", looks[1], looks[0], 1.5)
+        show(said, "with the cache, of a new store", "scandir + stat", looks[2], looks[0], None)
         if named and sdk is not None:
             theirs = write_theirs(directory / "theirs", number, size)
             environment = dict(os.environ, CLAUDE_CONFIG_DIR=str(theirs))
