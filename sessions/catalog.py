@@ -15,15 +15,19 @@ _SUFFIX = ".jsonl"
 _SIDECAR = ".ckpt"
 
 
-Found = list[Any]
-"""A transcript: when it was written last (mtime_ns), its name, the project's directory.
+STATE = ("mtime_ns", "name", "directory", "size", "inode", "ctime_ns")
+"""The fields that say which file it is, and in which state: what is kept of a transcript begins with them."""
 
-Where it was known before and the system still says the same of the file, all that was kept of it follows: size, inode,
-ctime_ns, and the rest of its row. The greatest is the first of a list. A plain list: there may be a hundred thousand.
+Found = list[Any]
+"""A transcript: when it was written last, its name and the project's directory, the first three fields of ``STATE``.
+
+Where it was known before and the system still says the same of the file, all that was kept of it follows. The greatest
+is the first of a list. A plain list: there may be a hundred thousand.
 """
 
-_WRITTEN = itemgetter(0)
+_MTIME, _NAME, _DIRECTORY, _SIZE, _INODE, _CTIME = range(len(STATE))
 _PLACE = 3  # so many fields say where it lies
+_WRITTEN = itemgetter(_MTIME)
 
 
 def is_known(found: Found) -> bool:
@@ -40,12 +44,12 @@ def sort(found: list[Found]) -> None:
     """Put transcripts in list order: the one written last first; of one moment, by their names backwards."""
     found.sort(key=_WRITTEN, reverse=True)
     if len(set(map(_WRITTEN, found))) < len(found):  # seldom, so that comparing one number does for most lists
-        found.sort(key=itemgetter(0, 1, 2), reverse=True)
+        found.sort(key=itemgetter(_MTIME, _NAME, _DIRECTORY), reverse=True)
 
 
 def path_of(found: Sequence[Any]) -> str:
     """Return where a transcript lies."""
-    return f"{found[2]}/{found[1]}"
+    return f"{found[_DIRECTORY]}/{found[_NAME]}"
 
 
 def found_in(
@@ -85,10 +89,10 @@ def found_in(
                     continue
                 if (
                     of is not None
-                    and of[0] == now.st_mtime_ns
-                    and of[3] == now.st_size
-                    and of[4] == now.st_ino
-                    and of[5] == now.st_ctime_ns
+                    and of[_MTIME] == now.st_mtime_ns
+                    and of[_SIZE] == now.st_size
+                    and of[_INODE] == now.st_ino
+                    and of[_CTIME] == now.st_ctime_ns
                 ):
                     found.append(of)
                 elif stat.S_ISREG(now.st_mode):
@@ -106,7 +110,10 @@ def directories(root: Path, unread: list[OSError] | None = None) -> list[str]:
     entries = list(_entries(projects, unread))
     names = {entry.name for entry in entries}
     own = {name for name in names if name.endswith(_SIDECAR) and name.removesuffix(_SIDECAR) + _SUFFIX in names}
-    return [projects, *sorted(entry.path for entry in entries if entry.name not in own and entry.is_dir())]
+    return [
+        projects,
+        *sorted(entry.path for entry in entries if entry.name not in own and _is_directory(entry, unread)),
+    ]
 
 
 def transcripts(root: Path, *, children: bool = False, unread: list[OSError] | None = None) -> list[Path]:
@@ -150,6 +157,14 @@ def _entries(directory: str, unread: list[OSError] | None) -> Iterator[os.DirEnt
         return
     except OSError as error:
         _note(error, unread)
+
+
+def _is_directory(entry: os.DirEntry[str], unread: list[OSError] | None) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError as error:  # a link that leads in a circle
+        _note(error, unread)
+        return False
 
 
 def _note(error: OSError, unread: list[OSError] | None) -> None:

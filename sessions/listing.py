@@ -44,6 +44,9 @@ class Facts(NamedTuple):
     damaged: bool
 
 
+assert Facts._fields[: len(catalog.STATE)] == catalog.STATE
+
+
 class SessionInfo:
     """A row of a list. Cheap to make by the thousand: what it says is looked up when asked for.
 
@@ -157,6 +160,8 @@ class SessionInfo:
             "first_prompt": self.first_prompt,
             "path": str(self.path),
             "forked_from": self.forked_from,
+            "parent_id": self.parent_id,
+            "damaged": self.damaged,
         }
 
 
@@ -177,7 +182,11 @@ def read(directory: str, name: str) -> Facts:
     try:
         status = os.fstat(descriptor)
         sidecar = f"{directory}/{name.removesuffix('.jsonl')}.ckpt"
-        summary = summaries.summary(descriptor, seeks_title=lambda: not untitled.is_noted(sidecar, status))
+        summary = summaries.summary(
+            descriptor,
+            seeks_title=lambda: not untitled.is_noted(sidecar, status),
+            seeks_hidden=lambda: os.path.isdir(f"{sidecar}/undo"),  # it has gone back, perhaps hiding what it left
+        )
     finally:
         os.close(descriptor)
     header, link = summary.header, summary.header.link if summary.header is not None else None

@@ -24,7 +24,9 @@ from sessions.transcript import codec, lines
 
 _VERSION = 1
 _BEGIN = codec.dumps({"version": _VERSION, "fields": Facts._fields})[:-1] + b',"of":'
+_BITS = 63
 _SETTLED_NS = 2_000_000_000
+_ABANDONED_NS = 3600 * 1_000_000_000
 _HELD_ROWS = 20_000  # in memory, of about 1 KiB each
 _LARGEST_BYTES = 32 << 20  # of more sessions than that no cache is kept
 
@@ -106,7 +108,8 @@ class RowCache:
             return
         from sessions import files  # noqa: PLC0415 - most lists find all in it
 
-        body = codec.dumps(list(self.known.values()))
+        there = _names(self._directory)  # what was removed since it was found leaves nothing here
+        body = codec.dumps([row for name, row in self.known.items() if name in there])
         head = _head(self._directory, body)
         with contextlib.suppress(OSError):
             if len(body) + len(head) >= _LARGEST_BYTES:
@@ -146,12 +149,43 @@ def _load(path: str, directory: str) -> dict[str, Found]:
     return {each[1]: each for each in kept} if isinstance(kept, list) else {}
 
 
+def sweep(root: Path) -> None:
+    """Remove the caches of projects that are gone, and what crashes left beside caches."""
+    for place in (root / "cache" / "rows", root / "cache" / "subagents"):
+        for name in _names(str(place)):
+            with contextlib.suppress(OSError):
+                if not _is_of_use(place / name):
+                    os.unlink(place / name)
+
+
+def _is_of_use(path: Path) -> bool:
+    from sessions import files  # noqa: PLC0415 - as above
+
+    if files.is_temporary(path.name):
+        return clock.epoch_ns() - path.lstat().st_mtime_ns < _ABANDONED_NS
+    try:
+        with path.open("rb") as file:
+            said = codec.glance(file.readline(1 << 16))
+        return isinstance(said, dict) and os.path.isdir(said["of"][0])
+    except (ValueError, LookupError, TypeError):
+        return False
+
+
+def _names(directory: str) -> set[str]:
+    try:
+        return set(os.listdir(directory))
+    except OSError:
+        return set()
+
+
 def _head(directory: str, body: bytes) -> bytes:
     return _BEGIN + codec.dumps([directory, zlib.crc32(body)]) + b"}"
 
 
 def _can_be_written(facts: Facts) -> bool:
-    """Tell whether JSON can say it: not what holds bytes that are no text, or half a character."""
+    """Tell whether JSON can say it: not bytes that are no text, half a character, a number beyond 64 bits."""
+    if (facts.total_tokens or 0).bit_length() > _BITS:
+        return False
     try:
         "".join(each for each in facts if isinstance(each, str)).encode()
     except UnicodeEncodeError:

@@ -259,7 +259,7 @@ class SessionStore:
             raise RequestError(f"scope is {scope!r}, not one of {', '.join(get_args(ListScope))}")
         if limit is not None and limit < 1:
             return []
-        directory = os.path.realpath(workdir if workdir is not None else os.curdir)
+        directory = _resolved(workdir) if scope != "all" else ""
         overview = self._overview(unread)
         rows = overview.rows(directory, scope, limit=limit if search is None else None)
         if search is not None:
@@ -272,7 +272,7 @@ class SessionStore:
         """Return the worktrees of the repository a directory lies in, its own first; alone outside a repository."""
         from sessions.worktrees import Worktrees
 
-        return Worktrees(os.path.realpath(workdir if workdir is not None else os.curdir)).roots
+        return Worktrees(_resolved(workdir)).roots
 
     def _overview(self, unread: builtins.list[OSError] | None = None) -> Overview:
         return Overview(self.root, caches=self._rows, unread=unread)
@@ -351,10 +351,11 @@ class SessionStore:
         """
         if reference is not None:
             return [self._check(self.find(reference))]
-        from sessions import leftovers, upkeep
+        from sessions import leftovers, row_cache, upkeep
 
         chosen = catalog.transcripts(self.root, unread=unread)
         families = leftovers.Families()
+        row_cache.sweep(self.root)
         return [*(self._check(transcript, families) for transcript in chosen), *upkeep.sweep(self.root)]
 
     def prune(self, *, undo: bool = False, dry_run: bool = False) -> builtins.list[Pruned]:
@@ -452,6 +453,18 @@ class SessionStore:
             raise
         except SessionsError:
             return self._open_at(transcript, read_only=True)
+
+
+def _resolved(workdir: str | os.PathLike[str] | None) -> str:
+    """Return the real path of a directory, of the current one where none is given.
+
+    Raises:
+        RequestError: The current directory was removed.
+    """
+    try:
+        return os.path.realpath(workdir if workdir is not None else os.curdir)
+    except FileNotFoundError:
+        raise RequestError("the current directory was removed; sessions of all projects can be listed") from None
 
 
 def _prompts(row: SessionInfo) -> builtins.list[str]:

@@ -11,7 +11,18 @@ from pathlib import Path
 import pytest
 from memory import PEAK_KIB
 
-from sessions import AmbiguousError, NotFoundError, SessionStore, assistant_message, paths, user_message
+from sessions import (
+    AmbiguousError,
+    NotFoundError,
+    RequestError,
+    SessionStore,
+    assistant_message,
+    catalog,
+    listing,
+    paths,
+    user_message,
+)
+from sessions.row_cache import RowCache
 from sessions.transcript import untitled
 
 LATER = 10**9
@@ -195,6 +206,19 @@ def test_somebody_else_giving_it_a_title_is_seen_all_the_same(store, project, mo
     assert len(searches) == 1
 
 
+def test_a_title_written_over_a_line_in_place_keeping_size_and_times_is_seen(store, project):
+    with store.create(project) as session:
+        session.append(user_message("begin"))
+        session.append(assistant_message("room " * 100))
+        session.append(assistant_message("z" * 200_000))
+    line = session.path.read_bytes().split(b"\n")[2]
+    title = _line(type="custom-title", customTitle="Seen", sessionId="s")[:-2]
+    title += b',"x":"' + b"x" * (len(line) - len(title) - 8) + b'"}'
+    assert len(title) == len(line)
+    keeping_times(session.path, lambda: session.path.write_bytes(session.path.read_bytes().replace(line, title)))
+    assert [row.given_title for row in store.list(project)] == ["Seen"]
+
+
 @pytest.mark.parametrize("said", [b"", b"null", b"{", b"[1,2,3]", b"\0" * 2000])
 def test_a_damaged_note_says_nothing(store, project, said, monkeypatch):
     session = _long(store, project)
@@ -243,8 +267,12 @@ def test_a_file_that_did_not_change_is_not_opened_again(store, project, reads, s
         os.utime,
         lambda path: path.write_bytes(path.read_bytes().replace(b"hello", b"jello")),
         lambda path: (shutil.copy2(path, f"{path}.new"), os.replace(f"{path}.new", path)),
+        lambda path: keeping_times(path, lambda: path.write_bytes(path.read_bytes().replace(b"hello", b"jello"))),
     ],
-    ids=["appended to", "touched", "written over in place", "replaced by a copy with its times"],
+    ids=[
+        *("appended to", "touched", "written over in place", "replaced by a copy with its times"),
+        "written over in place, keeping its times",
+    ],
 )
 def test_a_file_that_changed_in_any_way_is_read_again(store, project, reads, settled, again, change):
     session = _session(store, project)
@@ -254,6 +282,25 @@ def test_a_file_that_changed_in_any_way_is_read_again(store, project, reads, set
     assert len(reads) == 2
     assert row.title == ("jello" if b"jello" in session.path.read_bytes() else "hello")
     assert row.last_active_at.timestamp() == pytest.approx(session.path.stat().st_mtime)
+
+
+def keeping_times(path, work):
+    times = path.stat()
+    work()
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+def test_each_part_of_the_state_counts(store, project, reads, settled, monkeypatch):
+    """Of a file with the same times (a file system that keeps coarse ones) the inode tells, and likewise each of them."""
+    _session(store, project)
+    (row,) = store.list(project)
+    kept = row._facts
+    for field in ("mtime_ns", "size", "inode", "ctime_ns"):
+        known = {row.path.name: list(kept._replace(**{field: getattr(kept, field) + 1}))}
+        (found,) = catalog.found_in(kept.directory, known=known)
+        assert not catalog.is_known(found), field
+    (found,) = catalog.found_in(kept.directory, known={row.path.name: list(kept)})
+    assert catalog.is_known(found)
 
 
 def test_a_file_written_over_within_one_tick_of_the_clock_keeping_its_size_is_never_kept(store, project, reads, again):
@@ -494,8 +541,127 @@ def test_outside_a_repository_worktrees_are_the_project(store, project):
 
 
 def test_worktrees_do_not_believe_the_environment(store, project, worktrees, monkeypatch):
+    _git(project, "init", "-q")
     monkeypatch.setenv("GIT_DIR", str(worktrees[0] / ".git"))
+    monkeypatch.setenv("GIT_WORK_TREE", str(worktrees[0]))
     assert store.worktrees(project) == (str(project),)
+
+
+@pytest.fixture
+def old_git(tmp_path, monkeypatch):
+    """A git that knows no ``-z`` here, as before 2.36."""
+    program = tmp_path / "bin" / "git"
+    program.parent.mkdir()
+    real = shutil.which("git")
+    program.write_text(f'#!/bin/sh\nfor word; do [ "$word" = -z ] && exit 129; done\nexec {real} "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+
+
+def test_a_git_that_knows_no_z_is_asked_in_its_words(store, worktrees, old_git):
+    assert set(store.worktrees(worktrees[1])) == {str(each) for each in worktrees}
+
+
+def test_the_data_of_a_repository_that_lies_elsewhere_is_no_worktree(store, tmp_path):
+    main, other = tmp_path / "main", tmp_path / "other"
+    main.mkdir()
+    _git(main, "init", "-q", "-b", "main", "--separate-git-dir", str(tmp_path / "data"))
+    _git(main, "commit", "-q", "--allow-empty", "-m", "begin")
+    _git(main, "worktree", "add", "-q", str(other))
+    sessions = {_session(store, directory).id for directory in (main, other)}
+    assert store.worktrees(main) == (str(main), str(other))
+    assert {row.id for row in store.list(main, scope="worktrees")} == sessions
+    assert store.worktrees(other) == (str(other),)  # git says nothing of the main one there
+
+
+def test_a_submodule_is_a_repository_of_its_own(store, tmp_path):
+    source, outer = tmp_path / "source", tmp_path / "outer"
+    for directory in (source, outer):
+        directory.mkdir()
+        _git(directory, "init", "-q", "-b", "main")
+        _git(directory, "commit", "-q", "--allow-empty", "-m", "begin")
+    _git(outer, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(source), "inner")
+    inside, outside = _session(store, outer / "inner"), _session(store, outer)
+    assert store.worktrees(outer / "inner") == (str(outer / "inner"),)
+    assert [row.id for row in store.list(outer / "inner", scope="worktrees")] == [inside.id]
+    assert [row.id for row in store.list(outer, scope="worktrees")] == [outside.id]
+
+
+def test_the_worktrees_of_a_bare_repository_are_its_worktrees(store, tmp_path, worktrees):
+    bare, tree = tmp_path / "bare.git", tmp_path / "tree"
+    _git(tmp_path, "clone", "-q", "--bare", str(worktrees[0]), str(bare))
+    _git(bare, "worktree", "add", "-q", str(tree), "main")
+    assert store.worktrees(tree) == (str(tree),)
+
+
+def test_a_link_that_leads_in_a_circle_is_said_and_stops_nothing(store, project):
+    session = _session(store, project, title="Here")
+    loop = store.root / "projects" / "loop"
+    loop.symlink_to(loop)
+    unread = []
+    assert [row.id for row in store.list(scope="all", unread=unread)] == [session.id]
+    assert [error.filename for error in unread] == [str(loop)]
+    assert store.find("Here") == session.path
+
+
+def test_a_prompt_that_a_rewind_hides_is_no_title_however_long_the_file_grows(store, project):
+    with store.create(project) as session:
+        session.append(user_message("a secret"))
+        session.append(assistant_message("an answer"))
+        session.rewind(1, history="hide")
+        session.append(user_message("another beginning"))
+        for _each in range(2):
+            session.append(assistant_message("z" * 200_000))
+    assert [row.title for row in store.list(project)] == ["another beginning"]
+    with store.open(session.id) as session:
+        session.rewind(1, history="rewrite")
+        session.undo_rewind()
+    assert [row.title for row in store.list(project)] == ["another beginning"]
+
+
+def test_where_the_current_directory_was_removed_all_sessions_are_listed(store, project, tmp_path, monkeypatch):
+    session = _session(store, project)
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert [row.id for row in store.list(scope="all")] == [session.id]
+    for scope in ("project", "worktrees"):
+        with pytest.raises(RequestError, match="was removed"):
+            store.list(scope=scope)
+
+
+def test_what_is_kept_of_projects_that_are_gone_goes_with_a_check(store, project, tmp_path, settled):
+    _session(store, project)
+    other = _session(store, tmp_path)
+    store.list(scope="all")
+    place = store.root / "cache" / "rows"
+    left = place / ".sessions-0011223344556677.tmp"
+    left.write_bytes(b"")
+    os.utime(left, (0, 0))
+    shutil.rmtree(other.path.parent)
+    assert len(list(place.iterdir())) == 3
+    store.check()
+    assert len(list(place.iterdir())) == 1
+    assert [row.title for row in SessionStore(store.root).list(scope="all")] == ["hello"]
+
+
+def test_a_list_that_began_before_a_deletion_keeps_nothing_of_the_removed_session(store, project, settled):
+    keeps, goes = _session(store, project, "stays here"), _session(store, project, "goes away")
+    cache = RowCache(str(store.root), str(keeps.path.parent))
+    for path in (keeps.path, goes.path):
+        cache.keep(listing.read(str(path.parent), path.name))
+    store.delete(goes.id)
+    cache.save()
+    assert b"stays here" in _cache(store).read_bytes()
+    assert b"goes away" not in _cache(store).read_bytes()
+
+
+def test_a_number_that_does_not_fit_is_the_same_from_the_cache(store, project, settled, again):
+    usage = {"total_tokens": 10**25 - 1}
+    _write(store, project, "s", _header(project), _message("begin"), _message("answer", "assistant", usage=usage))
+    for each in (store, again(store)):
+        assert [row.total_tokens for row in each.list(project)] == [10**25 - 1]
 
 
 @pytest.mark.parametrize("name", ["new\nline", "two  spaces", "日本語", "quo'te\"s"])

@@ -163,7 +163,7 @@ def test_a_row_says_what_list_prints(store, project):
     (row,) = store.list(project)
     assert set(row.to_json()) == {
         "id", "title", "workdir", "git_branch", "created_at", "last_active_at", "total_tokens", "first_prompt", "path",
-        "forked_from",
+        "forked_from", "parent_id", "damaged",
     }  # fmt: skip
     assert row.to_json()["workdir"] == str(project)
     assert row.to_json()["path"] == str(session.path)

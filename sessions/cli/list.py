@@ -58,7 +58,7 @@ def command(
         scope=scope, search=search, limit=limit if text is None else None, children=children, unread=unread
     )
     output.warn_unread(unread)
-    here = None if scope == "project" else os.path.realpath(os.curdir)
+    here = None if scope == "project" else _here()
     if text is not None:
         from sessions.cli import hits  # noqa: PLC0415 - most lists show none
 
@@ -72,6 +72,13 @@ def command(
         found = bool(rows)
     if not found and not as_json:
         _say_nothing(begun=store.root.exists(), searched=bool(search or text), scope=scope)
+
+
+def _here() -> str:
+    try:
+        return os.path.realpath(os.curdir)
+    except FileNotFoundError:  # it was removed under us: every session is elsewhere
+        return ""
 
 
 def _say_nothing(*, begun: bool, searched: bool, scope: ListScope) -> None:

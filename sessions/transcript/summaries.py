@@ -54,7 +54,12 @@ def head(path: Path) -> Header | None:
     return None
 
 
-def summary(source: Path | int, *, seeks_title: Callable[[], bool] = lambda: True) -> Summary:
+def summary(
+    source: Path | int,
+    *,
+    seeks_title: Callable[[], bool] = lambda: True,
+    seeks_hidden: Callable[[], bool] = lambda: False,
+) -> Summary:
     """Return what a list shows of a session.
 
     Reads 64 KiB at the end and 16 KiB at the start, and more where what it needs is not there: up to the first prompt;
@@ -65,15 +70,16 @@ def summary(source: Path | int, *, seeks_title: Callable[[], bool] = lambda: Tru
     Args:
         source: The transcript, or a descriptor of it, which stays open.
         seeks_title: Asked before a title is searched in front of the last 64 KiB, whether it is to be.
+        seeks_hidden: Likewise whether a rollback event is to be searched there.
 
     Raises:
         OSError: The file cannot be read. Damage inside it is no error.
     """
     if not isinstance(source, int):
         with lines.opened(source) as (descriptor, _):
-            return summary(descriptor, seeks_title=seeks_title)
+            return summary(descriptor, seeks_title=seeks_title, seeks_hidden=seeks_hidden)
     status, seen = os.fstat(source), _Seen()
-    _read_end(source, status.st_size, seen, seeks_title)
+    _read_end(source, status.st_size, seen, seeks_title, seeks_hidden)
     start = _read_start(source, status.st_size, seen)
     if seen.hidden:
         start, seen.tokens = _visible_only(source, start)
@@ -89,12 +95,16 @@ def summary(source: Path | int, *, seeks_title: Callable[[], bool] = lambda: Tru
     )
 
 
-def _read_end(descriptor: int, size: int, seen: _Seen, seeks_title: Callable[[], bool]) -> None:
+def _read_end(
+    descriptor: int, size: int, seen: _Seen, seeks_title: Callable[[], bool], seeks_hidden: Callable[[], bool]
+) -> None:
     at = max(0, size - titles.WINDOW_BYTES - 1)  # the byte in front of the window tells whether a line starts with it
     block = lines.read(descriptor, at, size - at)
     first = (block.find(b"\n") + 1 or len(block)) if at else 0  # where the first whole line starts
     last = _last_line(descriptor, size, block, first)
     seen.hidden = block.rfind(_ROLLBACK) >= 0  # noticeably faster than from the front
+    if at and not seen.hidden and seeks_hidden():
+        seen.hidden = lines.find(descriptor, _ROLLBACK, 0, at + first) is not None
     seen.damaged = b"\0" in block or (last is not None and last.kind is Kind.OPAQUE and bool(last.raw.strip()))
     seen.title = last.title if last is not None and last.kind is Kind.TITLE else _title_in(block, first)
     if seen.title is None and at and seeks_title():
@@ -128,14 +138,18 @@ def _lines_with(needle: bytes, block: bytes, first: int) -> Iterator[bytes]:
 
 
 def _counts_in(block: bytes, first: int) -> Iterator[int]:
-    """Yield what the lines of a block report of tokens, the last first. Nothing else of them needs to be exact."""
+    """Yield what the lines of a block report of tokens, the last first."""
     for raw in _lines_with(_TOKENS, block, first):
-        try:
-            data = codec.glance(raw)
-        except ValueError:
-            data = codec.decode(raw).data
-        if isinstance(data, dict) and (count := total_tokens(data)) is not None:
+        if (count := _glanced_tokens(raw)) is not None or (count := codec.decode(raw).total_tokens) is not None:
             yield count
+
+
+def _glanced_tokens(raw: bytes) -> int | None:
+    try:
+        data = codec.glance(raw)  # nothing else of the line needs to be exact
+    except ValueError:
+        return None
+    return total_tokens(data) if isinstance(data, dict) else None
 
 
 def _tokens_before(descriptor: int, end: int) -> int | None:

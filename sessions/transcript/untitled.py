@@ -1,7 +1,7 @@
 """A note in the sidecar that a transcript has no title, so that no list searches the whole of it for one.
 
-``untitled`` holds ``[size, inode, mtime_ns]`` of the transcript as its writer left it. Whoever changes the file makes
-the note say nothing; a missing or damaged one says nothing either. Not synced: at worst a list reads more.
+``untitled`` holds ``[size, inode, mtime_ns, ctime_ns]`` of the transcript as its writer left it. Whoever changes the
+file makes the note say nothing; a missing or damaged one says nothing either. Not synced: at worst a list reads more.
 """
 
 from __future__ import annotations
@@ -39,4 +39,4 @@ def is_noted(sidecar: str | os.PathLike[str], status: os.stat_result) -> bool:
 
 
 def _said(status: os.stat_result) -> list[int]:
-    return [status.st_size, status.st_ino, status.st_mtime_ns]
+    return [status.st_size, status.st_ino, status.st_mtime_ns, status.st_ctime_ns]
