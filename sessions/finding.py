@@ -13,8 +13,8 @@ def find(root: Path, reference: str, overview: Overview) -> Path:
     """Return the transcript a reference names.
 
     Args:
-        reference: The id of a session, the beginning of its id, or its title; tried in this order. Of two projects with
-            a session of that id, the one touched last.
+        reference: The id of a session, the beginning of its id, the title it was given, or what a list shows for one;
+            tried in this order. Of two projects with a session of that id, the one touched last.
         overview: Asked only where it may be a title.
 
     Raises:
@@ -33,7 +33,9 @@ def find(root: Path, reference: str, overview: Overview) -> Path:
     begins = [path for path in catalog.transcripts(root) if _begins(path, reference)]
     if len({path.name for path in begins}) == 1:
         return begins[0]
-    titled = [row.path for row in overview.rows("", "all") if row.given_title == reference]
+    rows = overview.rows("", "all")
+    titled = [row.path for row in rows if row.given_title == reference]
+    titled = titled or [row.path for row in rows if row.title == reference]
     if len(titled) == 1:
         return titled[0]
     if candidates := titled or begins:

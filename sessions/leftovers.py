@@ -21,6 +21,7 @@ from sessions.transcript import reader, untitled
 from sessions.transcript.writer import Writer
 
 _MARK = "deleted"
+_TRIES = 20
 _SUFFIX = ".ckpt"
 _TRANSCRIPT = ".jsonl"
 
@@ -69,26 +70,44 @@ class Families:
 def remove(sidecar: Path, families: Families | None = None) -> None:
     """Remove a marked sidecar with the sessions of its subagents, the mark and the lock last.
 
-    A crash meanwhile leaves what ``sweep`` removes.
+    A crash meanwhile leaves what ``sweep`` removes. Somebody who just then asks for the lock may make it anew: it is
+    removed once more.
 
     Args:
         families: Spares reading all subagents' transcripts again where several sessions of a directory go.
 
     Raises:
+        ConflictError: The sidecar is a link; see ``refuse_link``.
         OSError: Not all could be removed.
     """
+    refuse_link(sidecar)
     for child in (families or Families()).of(_transcript_of(sidecar)):
         os.unlink(child)
-        shutil.rmtree(paths.sidecar(child), ignore_errors=True)
+        if not paths.sidecar(child).is_symlink():  # what a link leads to is not ours
+            shutil.rmtree(paths.sidecar(child), ignore_errors=True)
     for entry in list(os.scandir(sidecar)):
         if entry.is_dir(follow_symlinks=False):
             shutil.rmtree(entry.path)
         elif entry.name not in {_MARK, LOCK}:
             os.unlink(entry.path)
-    for name in (_MARK, LOCK):
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(sidecar / name)
+    for _ in range(_TRIES):
+        for name in (_MARK, LOCK):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(sidecar / name)
+        with contextlib.suppress(OSError):
+            os.rmdir(sidecar)
+            return
     os.rmdir(sidecar)
+
+
+def refuse_link(sidecar: Path) -> None:
+    """Refuse to remove a sidecar that is a link: what it leads to may be anything.
+
+    Raises:
+        ConflictError: It is one.
+    """
+    if sidecar.is_symlink():
+        raise ConflictError(f"{sidecar} is a symbolic link, and what it leads to is left alone: remove the link first")
 
 
 def children_of(transcript: Path) -> list[Path]:
@@ -165,7 +184,7 @@ def _transcript_of(sidecar: Path) -> Path:
 
 def _is_nobodys(sidecar: Path, transcript: Path) -> bool:
     try:
-        if transcript.exists() or not sidecar.is_dir():
+        if transcript.exists() or sidecar.is_symlink() or not sidecar.is_dir():
             return False
         names = os.listdir(sidecar)
     except OSError:

@@ -16,6 +16,7 @@ import threading
 import zlib
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from sessions import clock
 from sessions.catalog import Found, all_known
@@ -141,12 +142,13 @@ def _load(path: str, directory: str) -> dict[str, Found]:
         head, _, body = (lines.read(descriptor, 0, size) if size <= _LARGEST_BYTES else b"").partition(b"\n")
         if not head.startswith(_BEGIN) or head != _head(directory, body):
             return {}
-        kept = codec.glance(body)
-    except (OSError, ValueError):
+        kept: Any = codec.glance(body)
+        known = {row[1]: row for row in kept}
+        return known if set(map(len, kept)) <= {len(Facts._fields)} else {}
+    except (OSError, ValueError, LookupError, TypeError):
         return {}
     finally:
         os.close(descriptor)
-    return {each[1]: each for each in kept} if isinstance(kept, list) else {}
 
 
 def sweep(root: Path) -> None:

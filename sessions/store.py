@@ -291,6 +291,7 @@ class SessionStore:
         Raises:
             AmbiguousError: Two projects have a session of that id; nothing was removed.
             LockedError: Somebody writes it, or one of its subagents' sessions; nothing was removed.
+            ConflictError: Its sidecar is a symbolic link; nothing was removed.
             IncompleteError: The session is gone, but not all that belonged to it; ``check`` removes the rest.
         """
         twins = catalog.named(self.root, reference)
@@ -319,6 +320,7 @@ class SessionStore:
         from sessions import files, leftovers
 
         sidecar = paths.sidecar(transcript)
+        leftovers.refuse_link(sidecar)
         with (
             self._open_at(transcript, read_only=False, settle=stops) as session,
             session.deleting(refuse, stopped, stops=stops),

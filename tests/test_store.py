@@ -10,10 +10,12 @@ import pytest
 
 from sessions import (
     AmbiguousError,
+    ConflictError,
     NotFoundError,
     RequestError,
     SessionStore,
     assistant_message,
+    paths,
     settings,
     user_message,
 )
@@ -40,6 +42,13 @@ def test_a_session_is_found_by_id_prefix_and_title(store, project):
     for reference in (session.id, session.id[:20], "Fix the parser"):
         with store.open(reference) as found:
             assert found.id == session.id
+
+
+def test_a_session_without_a_title_is_found_by_what_lists_show_for_it(store, project):
+    session = _session(store, project, prompt="Mend the parser")
+    assert store.find("Mend the parser") == session.path
+    titled = _session(store, project, title="Mend the parser")
+    assert store.find("Mend the parser") == titled.path
 
 
 def test_an_id_wins_over_a_prefix_and_a_prefix_over_a_title(store, project):
@@ -259,6 +268,22 @@ def test_deleting_leaves_nothing_of_it_and_everything_of_the_others(store, proje
     assert other.path.read_bytes() == before
     with pytest.raises(NotFoundError):
         store.open(session.id)
+
+
+def test_what_a_link_in_place_of_a_sidecar_leads_to_is_left_alone(store, project, tmp_path):
+    session = _session(store, project)
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "precious").write_bytes(b"mine")
+    paths.sidecar(session.path).symlink_to(outside)
+    with pytest.raises(ConflictError, match="symbolic link"):
+        store.delete(session.id)
+    assert session.path.exists()
+    assert (outside / "precious").read_bytes() == b"mine"
+    session.path.unlink()
+    store.check()
+    store.prune()
+    assert (outside / "precious").read_bytes() == b"mine"
 
 
 def test_a_session_open_here_is_deleted_and_closed(store, project):

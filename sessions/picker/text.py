@@ -24,6 +24,7 @@ ELLIPSIS = "…"
 
 _UNSAFE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _JOINERS = "\u200c\u200d"  # part of how Persian, Indic scripts and emoji are written
+_FLAGS = {0x1F1E6 + place: letter for place, letter in enumerate("ABCDEFGHIJKLMNOPQRSTUVWXYZ")}
 _SHAPERS = "[\u200c\u200d\ufe0e\ufe0f]|(?<=[\u231a-\U0001faff])[\U0001f3fb-\U0001f3ff]"  # compiled at its first use
 _WHITE = re.compile(r"[ \t\r\n\f\v\u00a0\u3000]+")
 _PLAIN = re.compile(r"[ -~]*")
@@ -55,8 +56,9 @@ def visible_path(path: str) -> str:
 def one_line(text: str, cells: int) -> str:
     """Return the start of ``text`` on one line, at most ``cells`` wide, ending in ``…`` where something was left out.
 
-    White space of any length becomes one space. Joiners and skin tones are dropped: terminals disagree about their
-    width, and columns have to stand. The cost depends on ``cells``, not on the length of ``text``.
+    White space of any length becomes one space. Joiners and skin tones are dropped, and a flag becomes the letters it
+    is made of: terminals disagree about their width, and columns have to stand. The cost depends on ``cells``, not on
+    the length of ``text``.
     """
     head = text[: 8 * cells + 64]
     line = " ".join(head.split()) if _PLAIN.fullmatch(head) else flat(head.strip())
@@ -65,7 +67,7 @@ def one_line(text: str, cells: int) -> str:
 
 def flat(text: str) -> str:
     """Return all of ``text`` on one line as :func:`one_line` shows it; white space at an end is a space too."""
-    shaped = text if text.isascii() else re.sub(_SHAPERS, "", text)
+    shaped = text if text.isascii() else re.sub(_SHAPERS, "", text.translate(_FLAGS))
     return visible(_WHITE.sub(" ", shaped), keep="")
 
 

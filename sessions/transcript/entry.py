@@ -90,7 +90,7 @@ def total_tokens(data: dict[str, object]) -> int | None:
     """Return what the model reported for a message; see ``Entry.total_tokens``."""
     usage = data.get("usage")
     total = usage.get("total_tokens") if isinstance(usage, dict) else None
-    return total if isinstance(total, int) and not isinstance(total, bool) else None
+    return total if isinstance(total, int) and not isinstance(total, bool) and total >= 0 else None
 
 
 COMPACT = ("compact", "compress")  # the second is the older spelling; a tuple, as a value may be unhashable

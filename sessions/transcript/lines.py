@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -60,13 +61,15 @@ def backward(descriptor: int, end: int, *, block: int = FIRST_BLOCK) -> Iterator
     yield 0, b"".join(reversed(pieces))
 
 
-def forward(descriptor: int, end: int, *, block: int = FIRST_BLOCK) -> Iterator[tuple[int, bytes]]:
+def forward(
+    descriptor: int, end: int, *, block: int = FIRST_BLOCK, longest: int = sys.maxsize
+) -> Iterator[tuple[int, bytes]]:
     """Yield the lines in front of ``end``, each with its offset and without its newline.
 
     What follows the last newline is yielded only if it is not empty. Reads grow from ``block`` to 1 MiB; memory is
-    bounded by the longest line.
+    bounded by the longest line, and by ``longest``: of a longer line only about so many bytes are yielded.
     """
-    at = read_to = 0
+    at = read_to = held = 0
     pieces: list[bytes] = []  # of the line whose end is not read yet
     while read_to < end:
         data = read(descriptor, read_to, min(block, end - read_to))
@@ -77,10 +80,12 @@ def forward(descriptor: int, end: int, *, block: int = FIRST_BLOCK) -> Iterator[
         while (newline := data.find(b"\n", start)) >= 0:
             line = data[start:newline]
             if pieces:
-                line, pieces = b"".join((*pieces, line)), []
+                line, pieces, held = b"".join((*pieces, line)), [], 0
             yield at, line
-            at, start = at + len(line) + 1, newline + 1
-        pieces.append(data[start:])
+            at, start = read_to - len(data) + newline + 1, newline + 1
+        if held < longest:
+            pieces.append(data[start:])
+            held += len(data) - start
     if rest := b"".join(pieces):
         yield at, rest
 

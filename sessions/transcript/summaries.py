@@ -19,7 +19,7 @@ from sessions.transcript.outline import Header, Summary
 SHORT_CHARACTERS = 200
 HEAD_BYTES = 16 * 1024  # read at first of the start: most prompts end there
 TOKENS_WINDOW_BYTES = 1 << 20  # how far back a message that reports its tokens is looked for
-TITLE_WINDOW_BYTES = 32 << 20  # how far back a title is searched that its writer did not keep near the end
+LONGEST_BYTES = 64 << 20  # a longer line at the start is not read whole, and so says nothing
 
 _TITLE, _TOKENS, _ROLLBACK, _ANSWER = b'"custom-title"', b'"total_tokens"', b'"rollback"', b'"assistant"'
 
@@ -45,7 +45,7 @@ class _Seen:
 def head(path: Path) -> Header | None:
     """Return the header, read from the start of the file up to its first message; None for a headerless file."""
     with lines.opened(path) as (descriptor, size):
-        for offset, raw in lines.forward(descriptor, size, block=HEAD_BYTES):
+        for offset, raw in lines.forward(descriptor, size, block=HEAD_BYTES, longest=LONGEST_BYTES):
             entry = codec.decode(raw)
             if entry.kind is Kind.HEADER:
                 return header_of(entry, offset)
@@ -64,7 +64,7 @@ def summary(
 
     Reads 64 KiB at the end and 16 KiB at the start, and more where what it needs is not there: up to the first prompt;
     back to a message that reports its tokens (at most 1 MiB, and only where no whole answer was seen); back to a title
-    (at most 32 MiB: our writer keeps it in the last 64 KiB, others may not). Where a rollback event lies in what was
+    (our writer keeps it in the last 64 KiB, others may not). Where a rollback event lies in what was
     read, everything visible is looked at. Memory is bounded by the longest line that is needed.
 
     Args:
@@ -101,26 +101,25 @@ def _read_end(
     at = max(0, size - titles.WINDOW_BYTES - 1)  # the byte in front of the window tells whether a line starts with it
     block = lines.read(descriptor, at, size - at)
     first = (block.find(b"\n") + 1 or len(block)) if at else 0  # where the first whole line starts
-    last = _last_line(descriptor, size, block, first)
+    last = _last_line(block, first)
     seen.hidden = block.rfind(_ROLLBACK) >= 0  # noticeably faster than from the front
     if at and not seen.hidden and seeks_hidden():
         seen.hidden = lines.find(descriptor, _ROLLBACK, 0, at + first) is not None
     seen.damaged = b"\0" in block or (last is not None and last.kind is Kind.OPAQUE and bool(last.raw.strip()))
+    seen.damaged = seen.damaged or (last is None and not block.rstrip().endswith(b"}") and bool(block.strip()))
     seen.title = last.title if last is not None and last.kind is Kind.TITLE else _title_in(block, first)
     if seen.title is None and at and seeks_title():
-        found = scanning.last_title(descriptor, at + first, reach=TITLE_WINDOW_BYTES)
+        found = scanning.last_title(descriptor, at + first)
         seen.title = None if found is None else found.text
     seen.tokens = next(_counts_in(block, first), None)
     if seen.tokens is None and at and block.find(_ANSWER, first) < 0:
         seen.tokens = _tokens_before(descriptor, at + first)
 
 
-def _last_line(descriptor: int, size: int, block: bytes, first: int) -> Entry | None:
-    """Return the last line, ended or not; None where it is ended and does not start in the block, or there is none."""
-    if block.endswith(b"\n"):
-        start = block.rfind(b"\n", first, -1) + 1 or first
-        return codec.decode(block[start:-1]) if first < len(block) else None
-    return codec.decode(lines.unterminated(descriptor, size)[1]) if block else None
+def _last_line(block: bytes, first: int) -> Entry | None:
+    """Return the last line, ended or not; None where it does not start in the block, or there is none."""
+    start = block.rfind(b"\n", first, -1) + 1 or first
+    return codec.decode(block[start:].removesuffix(b"\n")) if start < len(block) else None
 
 
 def _title_in(block: bytes, first: int) -> str | None:
@@ -163,7 +162,7 @@ def _tokens_before(descriptor: int, end: int) -> int | None:
 
 def _read_start(descriptor: int, size: int, seen: _Seen) -> _Head:
     start = _Head()
-    for offset, raw in lines.forward(descriptor, size, block=HEAD_BYTES):
+    for offset, raw in lines.forward(descriptor, size, block=HEAD_BYTES, longest=LONGEST_BYTES):
         entry = codec.decode(raw)
         match entry.kind:
             case Kind.OPAQUE:
@@ -184,7 +183,7 @@ def _take(entry: Entry, start: _Head) -> None:
     if entry.is_compact:
         start.first_summary = start.first_summary or blocks.summary_of(entry)[:SHORT_CHARACTERS]
     elif turns.is_prompt(entry):
-        start.first_prompt = turns.prompt_text(entry)[:SHORT_CHARACTERS]
+        start.first_prompt = turns.prompt_text(entry).lstrip()[:SHORT_CHARACTERS]
 
 
 def _visible_only(descriptor: int, start: _Head) -> tuple[_Head, int | None]:

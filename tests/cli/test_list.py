@@ -148,9 +148,8 @@ def test_no_line_is_wider_than_the_terminal_and_the_titles_begin_in_one_column(c
         assert [line[at - 2 : at] for line in shown] == ["  "] * len(shown)
 
 
-def test_flags_are_two_cells_as_terminals_draw_them():
-    wide = table(row(title="🇩🇪" * 40), columns=60)[0]
-    assert wcwidth.wcswidth(wide) == width(wide) <= 60
+def test_flags_are_letters_whose_width_every_terminal_knows():
+    assert table(row(title="A 🇩🇪 flag"), columns=60)[0].endswith("A DE flag")
 
 
 def test_a_terminal_of_forty_columns_shows_a_line_a_session(in_terminal, kept, monkeypatch):

@@ -54,7 +54,7 @@ def test_list_in_json_has_the_documented_keys(cli: Cli, kept: Any) -> None:
     [row] = cli("list", "--json").json
     assert list(row) == [
         "id", "title", "workdir", "git_branch", "created_at", "last_active_at", "total_tokens", "first_prompt", "path",
-        "forked_from",
+        "forked_from", "parent_id", "damaged",
     ]  # fmt: skip
     assert (row["id"], row["title"], row["workdir"]) == (kept.id, "A kept session", str(kept.project))
     assert (row["first_prompt"], row["total_tokens"]) == ("Begin the notes", 2400)
