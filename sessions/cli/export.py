@@ -24,19 +24,21 @@ if TYPE_CHECKING:
 Format = Literal["md", "html", "json"]
 
 _PART_BYTES = 1 << 16
+_ENDINGS: dict[str, Format] = {".md": "md", ".markdown": "md", ".html": "html", ".htm": "html", ".json": "json"}
 
 
 @click.command("export")
 @options.reference
-@click.option("--format", "-f", "form", type=click.Choice(["md", "html", "json"]), default="md", show_default=True,
-              help="Markdown, one HTML page that needs nothing else, or the transcript's lines in JSON.")  # fmt: skip
+@click.option("--format", "-f", "form", type=click.Choice(["md", "html", "json"]),
+              help="Markdown, one HTML page that needs nothing else, or the messages as the file has them, in JSON."
+              "  [default: what FILE ends in, else md]")  # fmt: skip
 @click.option("--output", "-o", "target", metavar="FILE", type=click.Path(),
               help="Write to FILE, which is complete or not there; - is standard output.  [default: -]")  # fmt: skip
 @click.option("--history/--view", "whole", default=True, help="The whole conversation, also what a compaction replaced,"
               " or only what the model sees of it, from the last compaction on.  [default: --history]")  # fmt: skip
 @click.option("--yes", "-y", is_flag=True, help="Replace FILE where it is there already, without asking.")
 @options.root
-def command(reference: str, form: Format, target: str | None, *, whole: bool, yes: bool) -> None:
+def command(reference: str, form: Format | None, target: str | None, *, whole: bool, yes: bool) -> None:
     """Write the conversation of a session to a file for people, or for programs.
 
     Unlike ``show``, which shows what the model sees now, this is what was said: an export is made to be read by
@@ -45,6 +47,7 @@ def command(reference: str, form: Format, target: str | None, *, whole: bool, ye
     does not matter. The session is not changed, and may be in use.
     """
     target = None if target == "-" else target
+    form = form or _ENDINGS.get(os.path.splitext(target or "")[1].lower(), "md")
     store = options.store()
     with store.open(options.find(store, reference), read_only=True) as session:
         output.Findings().warn(session)
@@ -66,7 +69,7 @@ def _rendered(session: Session, form: Format, *, whole: bool) -> Iterator[bytes]
         row = row_of(session.path)
     except FileNotFoundError:
         raise RequestError(f"the session is gone: {session.path}") from None
-    entries = session.lines(history=whole)
+    entries = _once(session.lines(history=whole))
     if form == "json":
         yield from _json(row, entries)
         return
@@ -79,6 +82,16 @@ def _rendered(session: Session, form: Format, *, whole: bool) -> Iterator[bytes]
         from sessions.cli.export_html import html as render  # noqa: PLC0415 - likewise
     for text in render(about(row, whole=whole), _messages(entries)):
         yield text.encode()
+
+
+def _once(entries: Iterable[Entry]) -> Iterator[Entry]:
+    """Yield each message at its first place: what a compaction keeps word for word stands behind it once more."""
+    seen = set[str]()
+    for entry in entries:
+        if entry.id is None or entry.id not in seen:
+            yield entry
+        if entry.id is not None:
+            seen.add(entry.id)
 
 
 def _messages(entries: Iterable[Entry]) -> Iterator[Message]:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyte
 import pytest
-import wcwidth
 
 from sessions import SessionStore, assistant_message
 from sessions.cli import render
