@@ -64,7 +64,7 @@ end
 complete --no-files --command %(prog_name)s --arguments "(%(complete_func)s)"
 """
 
-_NEEDS_QUOTING = re.compile(r"([^\w./,+%-])", re.ASCII)
+_NEEDS_QUOTING = re.compile(r"([^\w./,+%-])")  # letters of all scripts mean nothing to a shell
 
 
 class _Bash(BashComplete):
