@@ -21,8 +21,8 @@ def is_unfinished(entry: Entry) -> bool:
 def ended(entry: Entry) -> Entry:
     """Return a message with every call in it ended: those without a result have failed, and say why.
 
-    Only ``stage``, ``success`` and ``error`` of those calls change, and parameters that broke off inside their JSON,
-    which become ``{}``: no model takes half a call. All other values are equal, in the same order; a message without
+    Only ``stage``, ``success`` and ``error`` of those calls change, and parameters that are not there yet or broke off
+    inside their JSON, which become ``{}``: no model takes half a call. All other values are equal, in the same order; a message without
     such a call is returned as it is. ``ended(ended(m)) == ended(m)``.
     """
     if not is_unfinished(entry):
@@ -40,14 +40,14 @@ def _runs(block: object) -> bool:
 
 def _ended(block: dict[str, object]) -> dict[str, object]:
     closed = {**block, "stage": "end", "success": False, "error": ERROR}
-    if isinstance(given := block.get("parameters"), str) and not _is_json(given):
+    if "parameters" not in block or (isinstance(given := block["parameters"], str) and not _is_json(given)):
         closed["parameters"] = "{}"
     return closed
 
 
 def _is_json(text: str) -> bool:
     try:
-        codec.loads(text.encode("utf-8", "surrogatepass"))
+        codec.loads(text.encode("utf-8", "replace"))  # half a character is as good as any in a string
     except ValueError:
         return False
     return True

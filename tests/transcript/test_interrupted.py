@@ -50,10 +50,20 @@ def test_the_view_of_a_message_has_no_unfinished_call_and_is_else_the_message(va
 
 
 @pytest.mark.parametrize(
-    ("given", "shown"), [('{"command":"ls"}', '{"command":"ls"}'), ('{"comm', "{}"), ("", "{}"), ("[1]", "[1]")]
+    ("given", "shown"),
+    [
+        ('{"command":"ls"}', '{"command":"ls"}'),
+        ('{"comm', "{}"),
+        ("", "{}"),
+        ("[1]", "[1]"),
+        ('{"a":"\ud83d"}', '{"a":"\ud83d"}'),
+        (None, "{}"),
+    ],
 )
 def test_parameters_that_broke_off_are_none(given, shown):
     call = {"type": "tool", "id": "t", "name": "Bash", "parameters": given, "stage": "streaming"}
+    if given is None:
+        del call["parameters"]
     (block,) = Message.from_entry(interrupted.ended(decoded({"role": "assistant", "blocks": [call]}))).blocks
     assert (block.parameters, block.stage, block.success) == (shown, "end", False)
 
