@@ -22,8 +22,8 @@ def ended(entry: Entry) -> Entry:
     """Return a message with every call in it ended: those without a result have failed, and say why.
 
     Only ``stage``, ``success`` and ``error`` of those calls change, and parameters that are not there yet or broke off
-    inside their JSON, which become ``{}``: no model takes half a call. All other values are equal, in the same order; a message without
-    such a call is returned as it is. ``ended(ended(m)) == ended(m)``.
+    inside their JSON, which become ``{}``: no model takes half a call. All other values are equal, in the same order;
+    a message without such a call is returned as it is. ``ended(ended(m)) == ended(m)``.
     """
     if not is_unfinished(entry):
         return entry
