@@ -1,5 +1,8 @@
 r"""Full text: where a text stands in the messages of a session, of all its file keeps.
 
+That is what people read: texts, names of tools with what they were called with and returned, commands, summaries,
+notices; also of hidden turns, and in front of a compaction. What an image holds, ids and other fields are not searched.
+
 Most bytes are only looked at: a line is decoded where it may hold the text. JSON can spell a character in several ways,
 so a line without the bytes looked for may hold the text all the same. What is looked for are therefore characters of
 the text that writers leave as they are, and any line with an escape that could stand for one of them (``\u0041`` or,
@@ -11,9 +14,10 @@ from __future__ import annotations
 import bisect
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 from sessions.transcript import blocks, codec, collapse, lines, reader, scanning
 from sessions.transcript.entry import Kind
@@ -104,6 +108,51 @@ def pattern_of(text: str) -> Pattern:
     letter = next(iter(_OTHER_SCRIPTS.findall(text)), "")[:1]
     needles = (other,) if other else tuple(case.encode() for case in _cases(letter))
     return Pattern(find, needles, lowered=False, escape=_ANY_ESCAPE)
+
+
+class Row(Protocol):
+    """A session to search."""
+
+    @property
+    def path(self) -> Path: ...  # noqa: D102
+
+
+R = TypeVar("R", bound=Row)
+
+
+def among(
+    rows: Sequence[R],
+    text: str,
+    limit: int | None = None,
+    *,
+    looking: Callable[[int], object] = lambda _: None,
+    unread: list[OSError] | None = None,
+) -> Iterator[tuple[R, Iterator[Hit]]]:
+    """Yield the rows of sessions with a text, each with its hits; see ``SessionStore.grep``.
+
+    Args:
+        text: See `pattern_of`.
+        looking: Told of each session, before it is read, how many were read.
+    """
+    pattern, found = pattern_of(text), 0
+    for at, row in enumerate(rows):
+        if found == limit:
+            return
+        looking(at)
+        hits = _readable(row.path, pattern, unread)
+        if (first := next(hits, None)) is not None:
+            found += 1
+            yield row, itertools.chain((first,), hits)
+
+
+def _readable(path: Path, pattern: Pattern, unread: list[OSError] | None) -> Iterator[Hit]:
+    try:
+        yield from hits_in(path, pattern)
+    except FileNotFoundError:
+        return  # it was deleted meanwhile
+    except OSError as error:
+        if unread is not None:
+            unread.append(OSError(error.errno, error.strerror, str(path)))  # reading does not name the file
 
 
 def hits_in(path: Path, pattern: Pattern) -> Iterator[Hit]:

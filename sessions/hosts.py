@@ -6,7 +6,6 @@ A list of words, such as ``["my-agent", "--session", "{id}"]``. No shell comes i
 from __future__ import annotations
 
 import re
-import tomllib
 from pathlib import Path
 
 from sessions import settings
@@ -23,10 +22,10 @@ def resume_command(root: Path) -> tuple[str, ...] | None:
         ValueError: The file, or this setting, cannot be used; the message says why, and no program is to be run.
     """
     try:
-        table = tomllib.loads(settings.text_of(root)).get("resume", {})
+        table = settings.read(root).get("resume", {})
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         raise ValueError(f"settings.toml: {error}") from error
     if not isinstance(table, dict):
         raise ValueError(f"{_WHERE} is not a table")

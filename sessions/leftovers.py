@@ -81,7 +81,7 @@ def remove(sidecar: Path, families: Families | None = None) -> None:
         OSError: Not all could be removed.
     """
     refuse_link(sidecar)
-    for child in (families or Families()).of(_transcript_of(sidecar)):
+    for child in (families or Families()).of(transcript_of(sidecar)):
         os.unlink(child)
         if not paths.sidecar(child).is_symlink():  # what a link leads to is not ours
             shutil.rmtree(paths.sidecar(child), ignore_errors=True)
@@ -131,7 +131,7 @@ def nobodys(root: Path) -> Iterator[Path]:
     """Yield every sidecar that is nobody's, below the root of a store, sorted."""
     projects = root / "projects"
     for sidecar in sorted([*projects.glob(f"*{_SUFFIX}"), *projects.glob(f"*/*{_SUFFIX}")]):
-        if _is_nobodys(sidecar, _transcript_of(sidecar)):
+        if _is_nobodys(sidecar, transcript_of(sidecar)):
             yield sidecar
 
 
@@ -149,7 +149,7 @@ def sweep(sidecar: Path, families: Families | None = None) -> bool:
     Raises:
         OSError: Not all could be removed.
     """
-    transcript = _transcript_of(sidecar)
+    transcript = transcript_of(sidecar)
     owner = Ownership(sidecar)
     session_id = session_of(sidecar)
     if not sidecar.is_dir():  # taking the lock would make it again
@@ -178,7 +178,8 @@ def sweep_marked(root: Path) -> None:
                 sweep(sidecar, families)
 
 
-def _transcript_of(sidecar: Path) -> Path:
+def transcript_of(sidecar: Path) -> Path:
+    """Return where the transcript lies, or lay, that a sidecar belongs to."""
     return sidecar.with_name(f"{session_of(sidecar)}{_TRANSCRIPT}")
 
 

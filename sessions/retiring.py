@@ -13,9 +13,10 @@ lock held, and removed as every deletion does it:
  5   remove the project's directory if it is empty     an empty directory
 ===  ================================================  ================================================================
 
-A session stays, and it is said why, while somebody has it or one of its subagents' sessions open, while its background
-work runs, while a rewind in it is unfinished, when it or its subagent was written meanwhile, and when it lies behind a
-symbolic link: what a link names is not ours to remove. All other files stay, whatever they are.
+A session stays, and it is said why, while somebody has it or one of its subagents' sessions open for writing (a reader
+takes no lock, so nobody knows of one in another process), while its background work runs, while a rewind in it is
+unfinished, when it or its subagent was written meanwhile, and when it lies behind a symbolic link: what a link names is
+not ours to remove. All other files stay, whatever they are.
 
 In a host this is done once in a process and root, on a thread that nobody waits for: when the process ends, it ends
 between two sessions or with a crash's leftovers. It opens sessions for itself, so no lock of the host's objects is ever
@@ -30,7 +31,7 @@ import os
 import stat
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
@@ -78,6 +79,7 @@ def retire(
     *,
     dry_run: bool = False,
     spared: Callable[[Path], bool] = lambda _: False,
+    confirmed: Container[Path] | None = None,
 ) -> Iterator[Pruned]:
     """Remove the sessions under a root that are kept for too long or are too many, the one written longest ago first.
 
@@ -86,6 +88,7 @@ def retire(
     Args:
         dry_run: Only say what would go.
         spared: Tells whether a transcript stays whatever its age; asked right before it goes.
+        confirmed: The transcripts of those that may go; None: all.
 
     Yields:
         A value for each session that goes, as soon as it is gone, or that cannot be removed now.
@@ -95,6 +98,8 @@ def retire(
     work = _Work(policy, remover, dry_run=dry_run, spared=spared)
     now_ns = clock.epoch_ns()
     for each in expired(_rows(root, policy.max_count, now_ns), policy, now_ns):
+        if confirmed is not None and each.path not in confirmed:
+            continue
         done = work.retire(each, now_ns)
         if done is not None:
             yield done
@@ -123,10 +128,10 @@ class _Work:
             if not self._dry_run:
                 self._remover.remove(each.path, lambda: self._refuse(each, now_ns), self._families)
         except IncompleteError as error:
-            return Pruned(catalog.id_of(each.path), skipped=str(error))
+            return Pruned(catalog.id_of(each.path), each.path, skipped=str(error))
         except (SessionsError, OSError) as error:
             gone = not os.path.lexists(each.path)
-            return None if gone else Pruned(catalog.id_of(each.path), skipped=str(error))
+            return None if gone else Pruned(catalog.id_of(each.path), each.path, skipped=str(error))
         return said
 
     def _refuse(self, each: Expired, now_ns: int) -> list[Path]:
@@ -160,6 +165,7 @@ def _described(each: Expired, children: Iterable[Path]) -> Pruned:
     takes = [_measured_file(path) for path in transcripts] + [measured(paths.sidecar(path)) for path in transcripts]
     return Pruned(
         catalog.id_of(each.path),
+        each.path,
         found.title or found.first_prompt or found.first_summary,
         freed_bytes=freed(takes),
         reason=each.reason,

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 MAX_FILE_BYTES = 32 * 1024 * 1024
 RETAIN_TURNS = 100
@@ -25,6 +26,7 @@ _NAMES = {
     "tasks": ("grace_s",),
     "retention": ("cleanup_period_days", "max_count", "min_retention"),
 }
+_TABLES = (*_NAMES, "resume")  # what stands in the last is checked by `sessions.hosts`
 _SPAN = re.compile(r"(\d{1,9}(?:\.\d{1,9})?) ?([smhdw])", re.ASCII)
 _UNITS_S = {"s": 1, "m": 60, "h": 60 * 60, "d": DAY_S, "w": 7 * DAY_S}
 
@@ -83,6 +85,7 @@ class Settings:
         damage: Why the file could not be used; None when it was fine or missing. Otherwise ``max_file_bytes`` has its
             default, nothing is limited and no session goes: a file nobody can read is no order to remove anything.
         unknown: Names that mean nothing here, each with its table; all others count.
+        astray: Names outside every table, and of tables there are not, each with what is said of it.
     """
 
     max_file_bytes: int = MAX_FILE_BYTES
@@ -91,6 +94,7 @@ class Settings:
     retention: Retention = Retention()
     damage: str | None = None
     unknown: tuple[tuple[str, str], ...] = ()
+    astray: tuple[tuple[str, str], ...] = ()
 
     def troubles(self) -> Iterator[tuple[str, str]]:
         """Yield what is wrong with the file, and what follows from that, as phrases for people."""
@@ -99,6 +103,7 @@ class Settings:
             yield self.damage, f"until it is mended nothing is limited, but files over {largest} MiB are not captured"
         if self.retention.conflict is not None:
             yield self.retention.conflict
+        yield from (each for each in self.astray if each != self.retention.conflict)
         for table, name in self.unknown:
             yield _unknown(table, name, "ignored")
 
@@ -111,14 +116,9 @@ def load(root: Path) -> Settings:
         damaged setting never makes anything shorter or smaller.
     """
     try:
-        text = _read(root / _FILE)
-        import tomllib  # noqa: PLC0415 - most stores have no such file
-
-        said = tomllib.loads(text)
+        said = read(root)
     except FileNotFoundError:
         return Settings()
-    except RecursionError:
-        return _damaged("it is nested too deeply")
     except (OSError, ValueError) as error:
         return _damaged(str(error))
     tables = {name: said.get(name, {}) for name in _NAMES}
@@ -126,6 +126,7 @@ def load(root: Path) -> Settings:
         if not isinstance(table, dict):
             return _damaged(f"[{name}] is not a table")
     checkpoints = tables["checkpoints"]
+    astray = {name: _astray(name, value) for name, value in said.items() if name not in _TABLES}
     try:
         return Settings(
             _number(checkpoints, "max_file_bytes", MAX_FILE_BYTES, "bytes"),
@@ -135,21 +136,35 @@ def load(root: Path) -> Settings:
                 _number(checkpoints, "quota_bytes", QUOTA_BYTES, "bytes"),
             ),
             _seconds(tables["tasks"], "grace_s", GRACE_S),
-            _retention(tables["retention"]),
+            _retention(
+                tables["retention"], next((astray[name] for name in astray if _meant(name) == "retention"), None)
+            ),
             unknown=tuple(
                 (table, name)
                 for table in tables
                 for name in tables[table]
                 if name not in _NAMES[table] and table != "retention"
             ),
+            astray=tuple(astray.values()),
         )
     except ValueError as error:
         return _damaged(str(error))
 
 
-def text_of(root: Path) -> str:
-    """Return what the file says. Where there is none, or it cannot be read, an OSError or ValueError says so."""
-    return _read(root / _FILE)
+def read(root: Path) -> dict[str, Any]:
+    """Return what the file says, all tables, unchecked.
+
+    Raises:
+        FileNotFoundError: There is none.
+        OSError, ValueError: It cannot be read or parsed; the message says why.
+    """
+    text = _text(root / _FILE)
+    import tomllib  # noqa: PLC0415 - most stores have no such file
+
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def _number(table: dict[str, object], name: str, default: int, unit: str) -> int:
@@ -166,9 +181,11 @@ def _seconds(table: dict[str, object], name: str, default: float) -> float:
     return float(number)
 
 
-def _retention(table: dict[str, object]) -> Retention:
+def _retention(table: dict[str, object], astray: tuple[str, str] | None) -> Retention:
     longest, shortest = _days(table, "cleanup_period_days", 0), _span(table, "min_retention", DAY_S)
     kept = Retention(longest, _number(table, "max_count", 0, "sessions"), shortest)
+    if astray is not None:  # it may hold what was to keep more
+        return replace(kept, conflict=astray)
     for name in table:
         if name not in _NAMES["retention"]:  # it may be the one that was to keep more
             return replace(kept, conflict=_unknown("retention", name, "no session is removed until it is mended"))
@@ -205,11 +222,30 @@ def _unknown(table: str, name: str, so: str) -> tuple[str, str]:
     return f"{_FILE}: [{table}] has no setting {name!r}", f"{so}{f'; is {meant[0]} meant?' if meant else ''}"
 
 
+def _astray(name: str, value: object) -> tuple[str, str]:
+    """Say that a table means nothing here, or that a name stands in none, and what follows."""
+    is_table = isinstance(value, dict) or (isinstance(value, list) and bool(value) and isinstance(value[0], dict))
+    what = f"there is no table [{name}]" if is_table else f"{name!r} stands in no table"
+    meant = _meant(name)
+    so = "no session is removed until it is mended" if meant == "retention" else "ignored"
+    return f"{_FILE}: {what}", f"{so}{f'; is [{meant}] meant?' if meant else ''}"
+
+
+def _meant(name: str) -> str | None:
+    """Return the table that is probably meant by a name that is none: it is like it, or like a setting in it."""
+    import difflib  # noqa: PLC0415 - nobody pays for it who makes no mistake
+
+    homes = {table: table for table in _TABLES}
+    homes |= {setting: table for table, settings in _NAMES.items() for setting in settings}
+    like = difflib.get_close_matches(name.casefold(), homes, 1)
+    return homes[like[0]] if like else None
+
+
 def _damaged(why: str) -> Settings:
     return Settings(limits=UNLIMITED, damage=f"{_FILE}: {why}")
 
 
-def _read(path: Path) -> str:
+def _text(path: Path) -> str:
     if path.exists() and not path.is_file():
         raise OSError("it is not a file")  # a pipe would block
     return path.read_text(encoding="utf-8")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
@@ -23,6 +23,7 @@ from sessions.row_cache import RowCaches
 
 if TYPE_CHECKING:
     from sessions import leftovers
+    from sessions.grepping import Hit
     from sessions.listing import SessionInfo
     from sessions.place import Place
     from sessions.retiring import Pass
@@ -164,7 +165,7 @@ class SessionStore:
         from sessions.session import Session
 
         settings = settings_module.load(self.root)
-        self._retention = settings.retention if self._retains else None
+        self._retention = settings.retention
         return Session(
             place,
             settings,
@@ -268,6 +269,53 @@ class SessionStore:
             rows = searching.matching(rows, search, _prompts)[:limit]
         return [*overview.with_children(rows)] if children else rows
 
+    def grep(
+        self,
+        text: str,
+        workdir: str | os.PathLike[str] | None = None,
+        scope: ListScope = "project",
+        limit: int | None = None,
+        *,
+        rows: Sequence[SessionInfo] | None = None,
+        looking: Callable[[int], object] = lambda _: None,
+        unread: builtins.list[OSError] | None = None,
+    ) -> Iterator[tuple[SessionInfo, Iterator[Hit]]]:
+        """Return the sessions with a text in their messages, in list order, and the lines it stands in, as found.
+
+        Everything people read of what their files keep is searched; see `grepping`. One session is read at a time, as
+        far as its hits are asked for.
+
+        Args:
+            text: As it stands; without capitals, in any case.
+            workdir: As for ``list``, as ``scope`` is.
+            limit: At most so many sessions.
+            rows: The sessions to search, in this order, instead of those of a directory.
+            looking: Told of each session, before it is read, how many were read.
+            unread: Gets why a transcript, or a directory of transcripts, cannot be read and is left out.
+
+        Raises:
+            RequestError: The text is empty.
+        """
+        if not text:
+            raise RequestError("an empty text stands everywhere")
+        from sessions import grepping
+
+        chosen = self.list(workdir, scope, unread=unread) if rows is None else rows
+        return grepping.among(chosen, text, limit, looking=looking, unread=unread)
+
+    def row(self, session: Session) -> SessionInfo:
+        """Return what a list shows of a session, as its file is now.
+
+        Raises:
+            NotFoundError: It was removed, or nothing of it is written yet.
+        """
+        from sessions.listing import row_of
+
+        try:
+            return row_of(session.path)
+        except FileNotFoundError:
+            raise NotFoundError("session", session.id, hint=f"its transcript is gone: {session.path}") from None
+
     def worktrees(self, workdir: str | os.PathLike[str] | None = None) -> tuple[str, ...]:
         """Return the worktrees of the repository a directory lies in, its own first; alone outside a repository."""
         from sessions.worktrees import Worktrees
@@ -360,14 +408,18 @@ class SessionStore:
         row_cache.sweep(self.root)
         return [*(self._check(transcript, families) for transcript in chosen), *upkeep.sweep(self.root)]
 
-    def prune(self, *, undo: bool = False, dry_run: bool = False) -> builtins.list[Pruned]:
+    def prune(
+        self, *, undo: bool = False, dry_run: bool = False, confirmed: Iterable[Pruned] | None = None
+    ) -> builtins.list[Pruned]:
         """Remove what is beyond the limits: sessions the retention keeps no longer, bytes of the others, leftovers.
 
-        Whole sessions go only where the settings say so. One that is open, by whomever, stays.
+        Whole sessions go only where the settings say so. One that is open for writing, by whomever, stays.
 
         Args:
             undo: Whether of the undo records only the newest of a session stays, whatever the limits.
             dry_run: Only say what would go.
+            confirmed: What a dry run said and somebody agreed to: what goes as a whole, or goes from others, is only
+                what was said to, and of that only what still is beyond the limits. None: all that is.
 
         Returns:
             A value for each session that goes as a whole, or cannot, the one written longest ago first; then one for
@@ -377,17 +429,23 @@ class SessionStore:
         from sessions import upkeep
 
         retention = settings_module.load(self.root).retention
-        retired = builtins.list(self._retiring(retention, dry_run=dry_run)) if retention.is_on else []
-        gone = {each.session for each in retired if dry_run and each.removed}
-        stay = {each.session for each in retired if each.skipped is not None}
-        chosen = [path for path in catalog.transcripts(self.root) if catalog.id_of(path) not in gone]
-        pruned = upkeep.prune(self.root, chosen, self._open_at, undo=undo, dry_run=dry_run)
-        return [*retired, *(each for each in pruned if each.skipped is None or each.session not in stay)]
+        agreed = None if confirmed is None else [each for each in confirmed if each.skipped is None]
+        whole = None if agreed is None else {each.path for each in agreed if each.removed}
+        partly = None if agreed is None else {each.path for each in agreed if not each.removed}
+        retired = builtins.list(self._retiring(retention, dry_run=dry_run, confirmed=whole)) if retention.is_on else []
+        gone = {each.path for each in retired if dry_run and each.removed}
+        stay = {each.path for each in retired if each.skipped is not None}
+        chosen = [
+            path for path in catalog.transcripts(self.root) if path not in gone and (partly is None or path in partly)
+        ]
+        left = None if whole is None or partly is None else whole | partly
+        pruned = upkeep.prune(self.root, chosen, self._open_at, undo=undo, dry_run=dry_run, confirmed=left)
+        return [*retired, *(each for each in pruned if each.skipped is None or each.path not in stay)]
 
     @property
     def retired(self) -> tuple[Pruned, ...]:
         """What retention removed so far in the background of this process, or could not, and why."""
-        if self._retention is None or not self._retention.is_on:
+        if not self._retains or self._retention is None or not self._retention.is_on:
             return ()
         from sessions import retiring
 
@@ -395,7 +453,11 @@ class SessionStore:
 
     def _spare(self, transcript: Path) -> Pass | None:
         """Tell the retention of this process, where there is one, that a session is opened here; return it."""
-        if self._retention is None or not self._retention.is_on:
+        from sessions import settings as settings_module
+
+        if self._retention is None:  # another store may have begun it
+            self._retention = settings_module.load(self.root).retention
+        if not self._retention.is_on:
             return None
         from sessions import retiring
 
@@ -407,7 +469,7 @@ class SessionStore:
         """Begin the retention of this process, where the settings want one, now that a session is open."""
         try:
             mine, retention = self._spare(session.path), self._retention
-            if begins and mine is not None and retention is not None:
+            if begins and self._retains and mine is not None and retention is not None:
                 mine.begin(lambda: self._retiring_all(retention, mine.is_spared))
         except BaseException:  # Ctrl-C: nobody would ever close it
             session.close()
@@ -421,13 +483,18 @@ class SessionStore:
         leftovers.sweep_marked(self.root)
 
     def _retiring(
-        self, retention: Retention, *, dry_run: bool = False, spared: Callable[[Path], bool] = lambda _: False
+        self,
+        retention: Retention,
+        *,
+        dry_run: bool = False,
+        spared: Callable[[Path], bool] = lambda _: False,
+        confirmed: Container[Path] | None = None,
     ) -> Iterator[Pruned]:
         from sessions import retiring
 
         # Another store: what this one has open is then locked, as for everybody else.
         remover = _Remover(SessionStore(self.root, retention=False))
-        return retiring.retire(self.root, retention, remover, dry_run=dry_run, spared=spared)
+        return retiring.retire(self.root, retention, remover, dry_run=dry_run, spared=spared, confirmed=confirmed)
 
     def _check(self, transcript: Path, families: leftovers.Families | None = None) -> Checked:
         from sessions.transcript.outline import Finding

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from sessions import leftovers, paths
+from sessions import clock, leftovers, paths
 from sessions.errors import SessionsError
 from sessions.expiry import Reason
 from sessions.transcript.outline import Finding
@@ -38,6 +38,7 @@ class Pruned:
     """What goes, or went, from one session.
 
     Attributes:
+        path: Its transcript.
         title: The title given; None where there is none. Of a session that goes as a whole else its first prompt.
         turns: The numbers of the turns whose snapshots go.
         rewinds: The undo records that go, by name; what those rewinds removed from the conversation goes with them.
@@ -50,6 +51,7 @@ class Pruned:
     """
 
     session: str
+    path: Path
     title: str | None = None
     turns: tuple[int, ...] = ()
     rewinds: tuple[str, ...] = ()
@@ -68,9 +70,13 @@ class Pruned:
     def to_json(self) -> dict[str, object]:
         """Return ``{"session", "turns", "rewinds", "tasks", "leftovers", "freed_bytes", "skipped"}``.
 
-        Of a session that goes as a whole also ``"removed": true`` and ``"reason": "age"|"count"``.
+        Of a session that goes as a whole also ``"removed": true``, ``"reason": "age"|"count"``, ``"title"`` and
+        ``"last_active_at"``.
         """
-        whole = {"removed": True, "reason": self.reason} if self.reason is not None else {}
+        whole: dict[str, object] = {}
+        if self.reason is not None:
+            active = clock.timestamp(self.last_active_at) if self.last_active_at is not None else None
+            whole = {"removed": True, "reason": self.reason, "title": self.title, "last_active_at": active}
         return {
             "session": self.session,
             "turns": list(self.turns),
@@ -90,14 +96,25 @@ class Opener(Protocol):
         """Open it."""
 
 
-def prune(root: Path, transcripts: Iterable[Path], open_at: Opener, *, undo: bool, dry_run: bool) -> list[Pruned]:
+def prune(
+    root: Path,
+    transcripts: Iterable[Path],
+    open_at: Opener,
+    *,
+    undo: bool,
+    dry_run: bool,
+    confirmed: Container[Path] | None = None,
+) -> list[Pruned]:
     """Prune sessions, and remove what is left of deleted ones; see ``SessionStore.prune``.
 
     A session is opened for writing only where something goes from it. Opening is refused while somebody else has it
     open, so nothing is removed under a running agent. (A dry run does not ask for the lock.)
+
+    Args:
+        confirmed: The transcripts, or where they were, of which what is left of a deleted session goes; None: all.
     """
     pruned = [_prune(transcript, open_at, undo=undo, dry_run=dry_run) for transcript in transcripts]
-    return [*(each for each in pruned if each is not None), *_prune_leftovers(root, dry_run=dry_run)]
+    return [*(each for each in pruned if each is not None), *_prune_leftovers(root, confirmed, dry_run=dry_run)]
 
 
 def sweep(root: Path) -> Iterator[Checked]:
@@ -128,13 +145,14 @@ def _prune(transcript: Path, open_at: Opener, *, undo: bool, dry_run: bool) -> P
         with open_at(transcript, read_only=False) as session:
             return _said(session, seen, session.prune(undo=undo))
     except (SessionsError, OSError) as error:
-        return Pruned(leftovers.session_of(sidecar), skipped=str(error))
+        return Pruned(leftovers.session_of(sidecar), transcript, skipped=str(error))
 
 
 def _said(session: Session, seen: Pruning, done: Pruning) -> Pruned:
     """Say what was done; what a crash left, opening the session may have removed already."""
     return Pruned(
         session.id,
+        session.path,
         session.title,
         done.eviction.turns,
         done.eviction.records,
@@ -144,15 +162,18 @@ def _said(session: Session, seen: Pruning, done: Pruning) -> Pruned:
     )
 
 
-def _prune_leftovers(root: Path, *, dry_run: bool) -> Iterator[Pruned]:
+def _prune_leftovers(root: Path, confirmed: Container[Path] | None, *, dry_run: bool) -> Iterator[Pruned]:
     from sessions.rewind.retention import freed  # noqa: PLC0415 - a list does not pay for it
     from sessions.rewind.usage import measured  # noqa: PLC0415 - likewise
 
     families = leftovers.Families()
     for sidecar in leftovers.nobodys(root):
-        session, freed_bytes = leftovers.session_of(sidecar), freed([measured(sidecar)])
+        session, path = leftovers.session_of(sidecar), leftovers.transcript_of(sidecar)
+        if confirmed is not None and path not in confirmed:
+            continue
+        freed_bytes = freed([measured(sidecar)])
         try:
             if dry_run or leftovers.sweep(sidecar, families):
-                yield Pruned(session, leftovers=1, freed_bytes=freed_bytes)
+                yield Pruned(session, path, leftovers=1, freed_bytes=freed_bytes)
         except OSError as error:
-            yield Pruned(session, skipped=str(error))
+            yield Pruned(session, path, skipped=str(error))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sessions import assistant_message, grepping
+from sessions import RequestError, assistant_message, grepping
 from sessions.grepping import hits_in, pattern_of
 from sessions.transcript import codec, lines
 
@@ -25,8 +26,8 @@ def text(content, kind="text"):
     return {"type": kind, "content": content}
 
 
-def tool(parameters="{}", result="", error=None):
-    block = {"type": "tool", "id": "t", "name": "Edit", "parameters": parameters, "result": result, "stage": "end"}
+def tool(parameters="{}", result="", error=None, name="Edit"):
+    block = {"type": "tool", "id": "t", "name": name, "parameters": parameters, "result": result, "stage": "end"}
     return block if error is None else {**block, "error": error}
 
 
@@ -58,13 +59,15 @@ def test_everything_people_read_is_searched(transcript):
         message({"type": "bang", "command": "i needle", "output": "j needle", "exitCode": 0}, role="user"),
         message(text("k needle", "error"), text("l needle", "info"), text("m needle", "of the future")),
         message({"type": "task_notification", "taskId": "needle", "status": "completed", "summary": "n needle"}),
+        message(tool(name="o needle")),
+        message({"type": "image", "mediaType": "image/needle", "data": "needle"}, role="user"),
         {"type": "custom-title", "customTitle": "needle", "sessionId": "needle"},
         b"damaged needle",
     )
-    assert found(path, "needle") == [f"{letter} needle" for letter in "abcdefghijklmn"]
+    assert found(path, "needle") == [f"{letter} needle" for letter in "abcdefghijklmno"]
     assert [hit.part for hit in hits_in(path, pattern_of("needle"))] == [
         *("text", "reasoning", "summary", "summary", "parameters", "parameters", "result", "error"),
-        *("command", "output", "error", "info", "of the future", "notice"),
+        *("command", "output", "error", "info", "of the future", "notice", "tool"),
     ]
 
 
@@ -239,3 +242,38 @@ def test_the_first_hit_comes_before_the_rest_is_searched(transcript, monkeypatch
     next(hits)
     assert len(searched) == 1
     assert len(list(hits)) == 7
+
+
+def test_a_store_finds_the_sessions_with_a_text_in_list_order_and_where_it_stands(store, project, tmp_path):
+    other = tmp_path / "other"
+    other.mkdir()
+    made = []
+    for number, (where, said) in enumerate(
+        [(project, "a needle"), (other, "needle"), (project, "hay"), (project, "Needle")]
+    ):
+        with store.create(where) as session:
+            session.append(assistant_message(f"{said} and\n{said} again"))
+        made.append(session.id)
+        os.utime(session.path, (number, number))
+    looked = []
+    found = [(row.id, [hit.line for hit in hits]) for row, hits in store.grep("needle", project, looking=looked.append)]
+    assert found == [(made[3], ["Needle and", "Needle again"]), (made[0], ["a needle and", "a needle again"])]
+    assert looked == [0, 1, 2]
+    assert [row.id for row, _ in store.grep("Needle", scope="all")] == [made[3]]
+    assert [row.id for row, _ in store.grep("needle", scope="all", limit=2)] == [made[3], made[1]]
+    rows = store.list(scope="all")[::-1]
+    assert [row.id for row, _ in store.grep("needle", rows=rows)] == [made[0], made[1], made[3]]
+    with pytest.raises(RequestError, match="an empty text"):
+        store.grep("")
+
+
+def test_what_cannot_be_read_is_said_and_what_went_meanwhile_is_not(store, project):
+    for _ in range(3):
+        with store.create(project) as session:
+            session.append(assistant_message("needle"))
+    rows, unread = store.list(project), []
+    rows[0].path.unlink()
+    rows[1].path.unlink()
+    rows[1].path.mkdir()
+    assert [row for row, _ in store.grep("needle", rows=rows, unread=unread)] == [rows[2]]
+    assert [error.filename for error in unread] == [str(rows[1].path)]

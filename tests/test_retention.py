@@ -17,6 +17,7 @@ from sessions import (
     NotFoundError,
     SessionStore,
     assistant_message,
+    hosts,
     leftovers,
     retiring,
     user_message,
@@ -201,6 +202,49 @@ def test_a_misspelt_name_removes_nothing_for_it_may_be_the_one_that_keeps(root):
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "what", "meant"),
+    [
+        ("[retension]\nmin_retention = '90d'\n", "there is no table [retension]", "is [retention] meant?"),
+        ("[Retention]\nmin_retention = '90d'\n", "there is no table [Retention]", "is [retention] meant?"),
+        ("retension = 4\n", "'retension' stands in no table", "is [retention] meant?"),
+        ("[[retension]]\nmin_retention = '90d'\n", "there is no table [retension]", "is [retention] meant?"),
+        ("min_retention = '90d'\n", "'min_retention' stands in no table", "is [retention] meant?"),
+        ("min_retentoin = '90d'\n", "'min_retentoin' stands in no table", "is [retention] meant?"),
+    ],
+)
+def test_a_misspelt_table_removes_nothing_for_it_may_be_the_one_that_keeps(root, text, what, meant):
+    found = loaded(root, f"{text}[tasks]\ngrace_s = 3\n[retention]\ncleanup_period_days = 2\n")
+    assert (found.retention.is_on, found.grace_s) == (False, 3)
+    assert list(found.troubles()) == [
+        (f"settings.toml: {what}", f"no session is removed until it is mended; {meant}"),
+    ]
+
+
+def test_other_tables_nobody_knows_are_said_and_ignored(root):
+    found = loaded(
+        root,
+        "quota_bytes = 3\nwhatever = 1\n[retention]\ncleanup_period_days = 2\n"
+        "[checkpoint]\nretain_turns = 1\n[colours]\n[resume]\ncommand = ['agent', '{id}']\n",
+    )
+    assert found.retention.is_on
+    assert list(found.troubles()) == [
+        ("settings.toml: 'quota_bytes' stands in no table", "ignored; is [checkpoints] meant?"),
+        ("settings.toml: 'whatever' stands in no table", "ignored"),
+        ("settings.toml: there is no table [checkpoint]", "ignored; is [checkpoints] meant?"),
+        ("settings.toml: there is no table [colours]", "ignored"),
+    ]
+
+
+def test_the_program_that_resumes_is_read_from_the_same_file_and_needs_only_its_own_table(root):
+    loaded(root, "[resume]\ncommand = ['agent', '{id}']\n[retention]\nmax_count = 'x'\n")
+    assert hosts.resume_command(root) == ("agent", "{id}")
+    for text in ("[resume", "a = " + "[" * 100_000, "[resume]\ncommand = 3\n", "resume = 3"):
+        loaded(root, text)
+        with pytest.raises(ValueError, match=r"settings\.toml: "):
+            hosts.resume_command(root)
+
+
 # -- removing ------------------------------------------------------------------------------------------------------
 
 
@@ -253,6 +297,65 @@ def test_prune_removes_what_is_too_old_and_too_much_and_says_why(quiet, root, pr
     assert seen[0].to_json()["removed"] is True
     assert seen[0].to_json()["reason"] == "age"
     assert quiet.prune() == []
+
+
+def test_what_was_not_shown_does_not_go_and_of_what_was_only_what_is_still_due(quiet, root, project):
+    old, resumed, young = (kept(quiet, project, days) for days in (50, 40, 5))
+    set_(root, cleanup_period_days=30)
+    seen = quiet.prune(dry_run=True)
+    assert said_of(seen) == [(old.stem, "age", None), (resumed.stem, "age", None)]
+    aged(young, 60)
+    with quiet.open(resumed.stem) as session:
+        session.append(user_message("more"))
+    assert quiet.prune(confirmed=seen) == seen[:1]
+    assert (old.exists(), resumed.exists(), young.exists()) == (False, True, True)
+    assert quiet.prune(confirmed=[]) == []
+    assert said_of(quiet.prune()) == [(young.stem, "age", None)]
+
+
+def with_much(store, project, days):
+    """Make a session with more snapshots than settings of one turn keep; return its transcript."""
+    with store.create(project) as session:
+        for number in range(3):
+            with session.begin_turn(f"prompt {number}") as turn, turn.edit("a.txt"):
+                (project / "a.txt").write_text(f"{number}\n")
+    return aged(session.path, days)
+
+
+def test_a_session_of_which_only_snapshots_were_shown_does_not_go_as_a_whole(quiet, root, project):
+    path = with_much(quiet, project, 20)
+    limits = "[checkpoints]\nretain_turns = 1\n"
+    (root / "settings.toml").write_text(f"[retention]\ncleanup_period_days = 30\n{limits}")
+    (seen,) = quiet.prune(dry_run=True)
+    assert (seen.removed, seen.turns) == (False, (1, 2))
+    aged(path, 40)
+    (done,) = quiet.prune(confirmed=[seen])
+    assert (done.removed, done.turns, path.exists()) == (False, (1, 2), True)
+    assert [each.removed for each in quiet.prune(dry_run=True)] == [True]
+
+
+def test_of_a_session_shown_as_a_whole_that_is_due_no_more_nothing_goes(quiet, root, project):
+    path = with_much(quiet, project, 40)
+    (root / "settings.toml").write_text("[retention]\ncleanup_period_days = 30\n[checkpoints]\nretain_turns = 1\n")
+    (seen,) = quiet.prune(dry_run=True)
+    assert seen.removed
+    aged(path, 20)
+    before = everything(root)
+    assert quiet.prune(confirmed=[seen]) == []
+    assert everything(root) == before
+
+
+def test_a_dry_run_shows_the_twin_of_a_session_that_goes(quiet, root, project, tmp_path):
+    twin = with_much(quiet, project, 2)
+    other = root / "projects" / "other"
+    shutil.copytree(twin.parent, other)
+    goes = aged(other / twin.name, 40)
+    (root / "settings.toml").write_text("[retention]\ncleanup_period_days = 30\n[checkpoints]\nretain_turns = 1\n")
+    seen = quiet.prune(dry_run=True)
+    assert [(each.path, each.removed) for each in seen] == [(goes, True), (twin, False)]
+    assert quiet.prune(confirmed=seen[:1]) == seen[:1]
+    assert quiet.prune(confirmed=seen[1:]) == seen[1:]
+    assert (goes.exists(), twin.exists()) == (False, True)
 
 
 def test_damaged_settings_never_shorten_it(quiet, root, project):
@@ -686,6 +789,32 @@ def test_a_session_that_is_looked_into_and_left_is_there_afterwards(quiet, root,
     assert not any(each.exists() for each in others)
 
 
+@pytest.mark.parametrize("retention", [True, False])
+def test_the_first_session_a_store_opens_is_left_alone_by_the_pass_that_another_began(
+    quiet, root, project, monkeypatch, retention
+):
+    old, other = kept(quiet, project, 40), kept(quiet, project, 50)
+    set_(root, cleanup_period_days=30)
+    go, real_retire, real_open = threading.Event(), retiring.retire, SessionStore._open_at
+    second = SessionStore(root, retention=retention)
+
+    def retire(*args, **more):
+        assert go.wait(60)
+        yield from real_retire(*args, **more)
+
+    def open_at(store, *args, **more):  # the pass comes between finding the session and opening it
+        if store is second:
+            go.set()
+            over()
+        return real_open(store, *args, **more)
+
+    monkeypatch.setattr(retiring, "retire", retire)
+    monkeypatch.setattr(SessionStore, "_open_at", open_at)
+    with SessionStore(root).create(project), second.open(old.stem, read_only=True) as session:
+        assert len(session.messages) == 1
+    assert (old.exists(), other.exists()) == (True, False)
+
+
 def test_a_store_may_leave_it(quiet, root, project):
     old = kept(quiet, project, 40)
     set_(root, cleanup_period_days=30)
@@ -788,12 +917,36 @@ def test_a_host_that_forks_meanwhile_goes_on_in_both(quiet, root, project):
     assert len([each for each in quiet.list(project) if "in the" in each.title]) == 21
 
 
+def test_a_forked_child_makes_a_pass_of_its_own(quiet, root, project):
+    first, second = kept(quiet, project, 40), kept(quiet, project, 2)
+    set_(root, cleanup_period_days=30)
+    code = (
+        "import os, sys, time, warnings; warnings.simplefilter('ignore')\n"
+        "from sessions import SessionStore, retiring\n"
+        "store = SessionStore(sys.argv[1])\n"
+        "def begin():\n"
+        "    with store.create(sys.argv[2]):\n"
+        "        while not retiring.pass_over(store.root).done: time.sleep(0.01)\n"
+        "begin()\n"
+        "os.utime(sys.argv[3], (1, 1))\n"
+        "child = os.fork()\n"
+        "if not child:\n"
+        "    begin(); os._exit(0)\n"
+        "os.waitpid(child, 0)\n"
+    )
+    command = [sys.executable, "-c", code, root, project, second]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (first.exists(), second.exists()) == (False, False)
+
+
 def test_ctrl_c_comes_to_the_host(quiet, root, project):
     for number in range(40):
         kept(quiet, project, 40 + number)
     set_(root, cleanup_period_days=30)
     code = (
         "import os, signal, sys, time; from sessions import SessionStore\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # whoever runs this may ignore it
         "with SessionStore(sys.argv[1]).create(sys.argv[2]):\n"
         "    try:\n"
         "        os.kill(os.getpid(), signal.SIGINT); time.sleep(60)\n"

@@ -172,10 +172,9 @@ def _sessions(rows: Iterable[SessionInfo], incomplete: str) -> Iterator[Completi
 
 
 def _title(row: SessionInfo) -> str | None:
-    """Return the title a session was given, if it can be typed; the beginning of a prompt or a summary is none."""
-    if row.title is None or row.first_prompt is None or row.title == row.first_prompt:
-        return None
-    return row.title if _can_be_typed(row.title) and len(row.title) <= _TITLE_CHARACTERS else None
+    """Return the title a session was given, if it can be typed."""
+    title = row.given_title
+    return title if title is not None and len(title) <= _TITLE_CHARACTERS and _can_be_typed(title) else None
 
 
 def _can_be_typed(text: str) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from sessions.cli import options, output
-from sessions.errors import ConflictError, RequestError
+from sessions.errors import ConflictError
 from sessions.picker.text import visible_path
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from sessions.listing import SessionInfo
     from sessions.session import Session
+    from sessions.store import SessionStore
     from sessions.transcript.entry import Entry
     from sessions.transcript.messages import Message
 
@@ -51,7 +52,7 @@ def command(reference: str, form: Format | None, target: str | None, *, whole: b
     store = options.store()
     with store.open(options.find(store, reference), read_only=True) as session:
         output.Findings().warn(session)
-        rendered = _chunks(_rendered(session, form, whole=whole))
+        rendered = _chunks(_rendered(store, session, form, whole=whole))
         if target is None:
             output.raw_bytes(rendered)
             return
@@ -62,13 +63,8 @@ def command(reference: str, form: Format | None, target: str | None, *, whole: b
             output.text(said)
 
 
-def _rendered(session: Session, form: Format, *, whole: bool) -> Iterator[bytes]:
-    from sessions.listing import row_of  # noqa: PLC0415 - the help needs no transcript
-
-    try:
-        row = row_of(session.path)
-    except FileNotFoundError:
-        raise RequestError(f"the session is gone: {session.path}") from None
+def _rendered(store: SessionStore, session: Session, form: Format, *, whole: bool) -> Iterator[bytes]:
+    row = store.row(session)
     entries = _once(session.lines(history=whole))
     if form == "json":
         yield from _json(row, entries)

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, assert_never
 from sessions import clock
 from sessions.cli import export_about
 from sessions.cli.export_images import Image, images_of
-from sessions.cli.export_text import parameters, readable, sections, size
+from sessions.cli.export_text import parameters, readable, sections
 from sessions.cli.messages import how_it_ended
+from sessions.picker import words
 from sessions.picker.text import one_line
 from sessions.transcript.messages import (
     BangBlock,
@@ -178,7 +179,7 @@ def _folded(summary: str, inside: Iterable[str]) -> Iterator[str]:
 
 def _image(image: Image) -> str:
     kind = one_line(image.media_type or "image", _SHORT_CHARACTERS)
-    held = "" if image.size_bytes is None else f", {size(image.size_bytes)}"
+    held = "" if image.size_bytes is None else f", {words.size(image.size_bytes)}"
     if (address := image.data_url()) is not None:
         return f'<img src="{address}" alt="{_safe(kind)}{held}" loading="lazy">\n'
     at = f" <code>{_safe(one_line(image.address, _LINE_CELLS))}</code>" if image.address is not None else ""

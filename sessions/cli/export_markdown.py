@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, assert_never
 
 from sessions.cli import export_about
 from sessions.cli.export_images import Image, images_of
-from sessions.cli.export_text import fenced, parameters, readable, size, stands_alone
+from sessions.cli.export_text import fenced, parameters, readable, stands_alone
 from sessions.cli.messages import how_it_ended
+from sessions.picker import words
 from sessions.picker.text import one_line
 from sessions.transcript.messages import (
     BangBlock,
@@ -96,7 +97,7 @@ def _tool(block: ToolBlock) -> Iterator[str]:
 def _image(image: Image) -> str:
     if image.address is not None:
         return f"*Image* {_code(one_line(image.address, _ADDRESS_CELLS))}"
-    said = [_plain(image.media_type or "image")] + ([] if image.size_bytes is None else [size(image.size_bytes)])
+    said = [_plain(image.media_type or "image")] + ([] if image.size_bytes is None else [words.size(image.size_bytes)])
     return f"*Image: {', '.join(said)}*"
 
 

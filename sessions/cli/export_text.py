@@ -103,13 +103,6 @@ def parameters(said: str) -> tuple[str, bool]:
     return pretty, True
 
 
-def size(count: int) -> str:
-    """Return ``812 bytes``, ``12.3 KiB`` or ``1.2 MiB``."""
-    if count < 1024:
-        return f"{count} byte{'' if count == 1 else 's'}"
-    return f"{count / 1024:.1f} KiB" if count < 1024 * 1023.95 else f"{count / (1 << 20):.1f} MiB"
-
-
 def _ends(line: str, opened: re.Match[str]) -> bool:
     closing = _CLOSES.match(line)
     return closing is not None and closing[1].startswith(opened[2])

@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import sys
 import time
 from typing import TYPE_CHECKING
 
-from sessions import clock, grepping
+from sessions import clock
 from sessions.cli import output, render
 from sessions.picker.text import clip
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from sessions.grepping import Hit, Pattern
+    from sessions.grepping import Hit
     from sessions.listing import SessionInfo
+    from sessions.store import SessionStore
 
 _PATIENCE_S, _PACE_S = 1.0, 0.1
 
 
-def show(rows: Sequence[SessionInfo], text: str, *, limit: int | None, here: str | None, as_json: bool) -> bool:
+def show(
+    store: SessionStore, rows: Sequence[SessionInfo], text: str, *, limit: int | None, here: str | None, as_json: bool
+) -> bool:
     """Search sessions one after another and print each hit when it is found. Tell whether there was one.
 
     Args:
+        store: Where they are.
         rows: The sessions, in the order to search them.
         text: What is searched.
         limit: Print at most so many sessions.
@@ -34,58 +37,58 @@ def show(rows: Sequence[SessionInfo], text: str, *, limit: int | None, here: str
     Raises:
         KeyboardInterrupt: Ctrl-C; what was printed stays.
     """
-    found = _search(rows, grepping.pattern_of(text), limit)
-    return _show_json(rows, found) if as_json else _show_lines(rows, found, here)
+    found = _search(store, rows, text, limit)
+    return _show_json(found) if as_json else _show_lines(rows, found, here)
 
 
-def _show_lines(rows: Sequence[SessionInfo], found: Iterator[tuple[int, Hit]], here: str | None) -> bool:
+def _show_lines(rows: Sequence[SessionInfo], found: Iterator[tuple[SessionInfo, Hit]], here: str | None) -> bool:
     columns, wrapping = output.columns(), output.wrapping()
-    drawn = render.session_lines(rows, clock.now(), columns, here=here, path_columns=wrapping)
-    next_row, last = 0, None
-    for at, hit in found:
-        if at != last:
-            output.lines(next(itertools.islice(drawn, at - next_row, None)))
-            next_row, last = at + 1, at
+    drawn = zip(rows, render.session_lines(rows, clock.now(), columns, here=here, path_columns=wrapping), strict=True)
+    last = None
+    for row, hit in found:
+        if row is not last:
+            output.lines(next(lines for each, lines in drawn if each is row))
+            last = row
         output.lines([render.hit_line(hit, wrapping)])
     return last is not None
 
 
-def _show_json(rows: Sequence[SessionInfo], found: Iterator[tuple[int, Hit]]) -> bool:
-    last: int | None = None
-    for at, hit in found:
-        if at == last:
+def _show_json(found: Iterator[tuple[SessionInfo, Hit]]) -> bool:
+    last = None
+    for row, hit in found:
+        if row is last:
             before = b","
         else:
-            begun = output.encoded(rows[at].to_json()).removesuffix(b"}") + b',"hits":['
+            begun = output.encoded(row.to_json()).removesuffix(b"}") + b',"hits":['
             before = (b"[" if last is None else b"]},\n") + begun
         output.raw_bytes((before + output.encoded(hit.to_json()),))
-        last = at
+        last = row
     output.raw_bytes((b"[]\n" if last is None else b"]}]\n",))
     return last is not None
 
 
-def _search(rows: Sequence[SessionInfo], pattern: Pattern, limit: int | None) -> Iterator[tuple[int, Hit]]:
-    """Yield hits, each with the place of its session in ``rows``. A session that cannot be read is warned of."""
+def _search(
+    store: SessionStore, rows: Sequence[SessionInfo], text: str, limit: int | None
+) -> Iterator[tuple[SessionInfo, Hit]]:
+    """Yield hits, each with its session. A session that cannot be read is warned of."""
     progress = _Progress(len(rows))
-    with_hits = 0
+    unread: list[OSError] = []
+
+    def looking(done: int) -> None:
+        if unread:
+            progress.erase()
+            output.warn_unread(unread)
+            unread.clear()
+        progress.show(done)
+
     try:
-        for at, row in enumerate(rows):
-            progress.show(at)
-            hit = None
-            try:
-                for hit in grepping.hits_in(row.path, pattern):
-                    progress.erase()
-                    yield at, hit
-            except FileNotFoundError:
-                continue  # it was deleted meanwhile
-            except OSError as error:
+        for row, hits in store.grep(text, limit=limit, rows=rows, looking=looking, unread=unread):
+            for hit in hits:
                 progress.erase()
-                output.warn_unread([error])
-            with_hits += hit is not None
-            if with_hits == limit:
-                break
+                yield row, hit
     finally:
         progress.erase()
+        output.warn_unread(unread)
 
 
 class _Progress:

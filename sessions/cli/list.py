@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     "--grep",
     "text",
     metavar="TEXT",
-    help="Only those with TEXT anywhere in their messages, and the lines it stands in, as they are found. In any case,"
-    " unless TEXT has a capital letter.",
+    help="Only those with TEXT anywhere in their messages, also those a rewind hides or a compaction replaced, and the"
+    " lines it stands in, as they are found. In any case, unless TEXT has a capital letter. Not in what images hold.",
 )
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most N.")
 @click.option("--children", is_flag=True, help="Also the sessions of subagents, below the one they belong to.")
@@ -62,7 +62,7 @@ def command(
     if text is not None:
         from sessions.cli import hits  # noqa: PLC0415 - most lists show none
 
-        found = hits.show(rows, text, limit=limit, here=here, as_json=as_json)
+        found = hits.show(store, rows, text, limit=limit, here=here, as_json=as_json)
     elif as_json:
         output.structured([row.to_json() for row in rows])
         found = bool(rows)

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from sessions.upkeep import Pruned
 
 _TITLE_CELLS = 60
-_UNITS = ("KiB", "MiB", "GiB", "TiB")
-_STEP = 1024
 
 
 @click.command("prune")
@@ -33,7 +31,8 @@ def command(*, undo: bool, dry_run: bool, yes: bool, as_json: bool) -> None:
     The limits are those of settings.toml. Files of the project are not touched; a file whose snapshot is removed is
     left alone by a rewind that would need it. Where [retention] is set, whole sessions go that were not written for
     longer, or are too many in their project: each with its subagents, snapshots and undo records. Otherwise no
-    transcript is touched. Sessions that are open elsewhere are skipped.
+    transcript is touched. What was not shown before the question does not go. Sessions that are open for
+    writing elsewhere are skipped.
     """
     store = options.store()
     options.require_answer(yes=yes, dry_run=dry_run)
@@ -43,8 +42,8 @@ def command(*, undo: bool, dry_run: bool, yes: bool, as_json: bool) -> None:
     if asks:
         output.lines(_lines(pruned, "would be freed"), error_stream=as_json)
         output.ask("Remove it for good?", error_stream=as_json)
-    if not dry_run:
-        pruned = store.prune(undo=undo)
+    if not dry_run:  # what becomes due while somebody reads the question was not agreed to
+        pruned = store.prune(undo=undo, confirmed=None if yes else pruned)
     removed = not dry_run and any(each.skipped is None for each in pruned)
     with output.after("what is beyond the limits was removed") if removed else nullcontext():
         for each in pruned:
@@ -66,10 +65,10 @@ def _lines(pruned: Sequence[Pruned], done: str) -> Iterator[Line]:
         title = f" · {one_line(each.title, _TITLE_CELLS)}" if each.title else ""
         yield (("strong", visible(each.session, keep="")), ("", title))
         what = _why(each) if each.removed else ", ".join(_what(each))
-        yield (("", f"  {what}  "), ("dim", size(each.freed_bytes)))
+        yield (("", f"  {what}  "), ("dim", words.size(each.freed_bytes)))
     if any(each.rewinds for each in going):
         yield (("warn", "  with an undo record goes what that rewind removed from the conversation"),)
-    total = size(sum(each.freed_bytes for each in going))
+    total = words.size(sum(each.freed_bytes for each in going))
     yield (("", f"{words.count(len(going), 'session')}, {total} {done}"),)
 
 
@@ -87,15 +86,3 @@ def _what(pruned: Pruned) -> Iterator[str]:
         yield f"the logs of {words.count(len(pruned.tasks), 'removed task')}"
     if pruned.leftovers:
         yield f"what was left of {words.count(pruned.leftovers, 'unfinished step')}"
-
-
-def size(number: int) -> str:
-    """Return ``812 bytes``, ``12.3 KiB`` or ``1.0 GiB``."""
-    if number < _STEP:
-        return words.count(number, "byte")
-    scaled = number / _STEP
-    for unit in _UNITS[:-1]:
-        if scaled < _STEP:
-            return f"{scaled:.1f} {unit}"
-        scaled /= _STEP
-    return f"{scaled:.1f} {_UNITS[-1]}"

@@ -33,6 +33,18 @@ def tokens(number: int | None) -> str:
     return f"{number / 1000:.1f}k" if number < 999_950 else f"{number / 1_000_000:.1f}M"
 
 
+def size(number: int) -> str:
+    """Return how many bytes: ``1 byte``, ``812 bytes``, ``12.3 KiB``, ``1.0 GiB``."""
+    if number < 1024:
+        return count(number, "byte")
+    scaled, unit = number / 1024, "KiB"
+    for larger in ("MiB", "GiB", "TiB"):
+        if scaled < 1023.95:  # what is more would read 1024.0
+            break
+        scaled, unit = scaled / 1024, larger
+    return f"{scaled:.1f} {unit}"
+
+
 def relative(moment: datetime | None, now: datetime) -> str:
     """Return how long ago ``moment`` was, in at most ten cells: ``now``, ``5m``, ``3h``, ``2d``, ``6w``, or a date.
 

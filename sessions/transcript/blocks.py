@@ -10,7 +10,7 @@ from sessions.transcript.outline import ForeignSnapshot
 NOT_TYPED = ("task_notification", "bang")
 
 _SHOWN = {  # what people see of a block, by its type: the key, and how that part is called
-    "tool": (("parameters", "parameters"), ("result", "result"), ("error", "error")),
+    "tool": (("name", "tool"), ("parameters", "parameters"), ("result", "result"), ("error", "error")),
     "bang": (("command", "command"), ("output", "output")),
     "task_notification": (("summary", "notice"),),
 }
@@ -27,10 +27,11 @@ def summary_of(entry: Entry) -> str:
 
 
 def texts_of(entry: Entry) -> Iterator[tuple[str, str]]:
-    """Yield all that people read of a message: what it is, and the text.
+    """Yield all that people read of a message: what it is, and the text. What an image holds is none.
 
-    It is ``text``, ``reasoning``, ``summary``, ``parameters`` (the JSON a tool was called with), ``result``,
-    ``command``, ``output``, ``notice``, or the type of any other block with a content, as ``error`` and ``info``.
+    It is ``text``, ``reasoning``, ``summary``, ``tool`` (its name), ``parameters`` (the JSON it was called with),
+    ``result``, ``command``, ``output``, ``notice``, or the type of any other block with a content, as ``error`` and
+    ``info``.
     """
     for block in entry.blocks:
         kind = block.get("type")

@@ -100,6 +100,17 @@ def test_sessions_are_offered_by_title_and_by_id(offered: Callable[..., dict[str
     assert len(offered("check", "")) == 7
 
 
+def test_a_title_that_was_given_is_one_whatever_the_first_prompt_is(
+    offered: Callable[..., dict[str, str]], kept: Any
+) -> None:
+    another(kept, "As asked", "As asked")
+    with SessionStore(kept.root).create(kept.project) as session:
+        session.set_title("Before any prompt")
+        session.append({"role": "assistant", "blocks": [{"type": "text", "content": "hello"}]})
+    assert offered("show", "As").keys() == {"As asked"}
+    assert offered("show", "Bef").keys() == {"Before any prompt"}
+
+
 def test_those_of_this_directory_come_first_and_then_all(
     offered: Callable[..., dict[str, str]], kept: Any, tmp_path: Path
 ) -> None:

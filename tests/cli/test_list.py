@@ -310,15 +310,15 @@ class _Screen(io.StringIO):
 
 def test_how_far_it_is_does_not_stand_in_the_way_of_a_hit(kept, monkeypatch):
     from sessions.cli import hits
-    from sessions.grepping import pattern_of
 
-    rows = SessionStore(kept.root).list(scope="all")
+    store = SessionStore(kept.root)
+    rows = store.list(scope="all")
     for term, expected in (("xterm", "\r\x1b[Ksearched 0 of 1 sessions\r\x1b[K"), ("dumb", "")):
         shown = _Screen()
         monkeypatch.setattr(sys, "stderr", shown)
         monkeypatch.setattr(hits, "_PATIENCE_S", 0)
         monkeypatch.setenv("TERM", term)
-        found = hits._search(rows, pattern_of("Begun"), None)
+        found = hits._search(store, rows, "Begun", None)
         next(found)
         assert shown.getvalue() == expected
         assert list(found) == []

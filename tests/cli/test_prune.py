@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from sessions import SessionStore
-from sessions.cli.prune import size
+from sessions import SessionStore, clock
 
 Cli = Callable[..., Any]
 
@@ -151,10 +150,12 @@ def test_a_dry_run_says_which_sessions_would_go_and_why(cli: Cli, old: Any) -> N
 
 
 def test_a_session_that_goes_is_said_as_removed_with_the_reason(cli: Cli, old: Any) -> None:
+    written = clock.from_epoch(old.path.stat().st_mtime)
     seen = cli("prune", "--dry-run", "--json").json
     assert cli("prune", "--yes", "--json").json == seen
     (said,) = seen
     assert (said["session"], said["removed"], said["reason"], said["skipped"]) == (old.id, True, "age", None)
+    assert (said["title"], said["last_active_at"]) == ("A kept session", clock.timestamp(written))
     assert said["freed_bytes"] > 0
     assert not old.path.exists()
     assert not old.path.parent.exists()
@@ -175,6 +176,19 @@ def test_sessions_do_not_go_without_being_asked_or_told(cli: Cli, old: Any) -> N
     before = everything(old.root)
     assert cli("prune").exit_code == 2
     assert everything(old.root) == before
+
+
+def test_a_session_that_is_too_old_only_after_the_question_stays(in_terminal: Any, old: Any) -> None:
+    with SessionStore(old.root, retention=False).create(old.project) as session:
+        session.append({"role": "user", "blocks": [{"type": "text", "content": "newer"}]})
+    stamp = time.time() - 50 * 24 * 3600
+    terminal = in_terminal(["-m", "sessions", "prune"], columns=100, lines=20)
+    terminal.shows(old.id, "Remove it for good?")
+    os.utime(session.path, (stamp, stamp))
+    terminal.press("y\r")
+    terminal.end()
+    assert terminal.exit_code == 0
+    assert (old.path.exists(), session.path.exists()) == (False, True)
 
 
 def test_an_old_session_that_is_open_is_skipped_and_said_once(cli: Cli, old: Any) -> None:
@@ -215,18 +229,3 @@ def test_no_other_command_removes_sessions(cli: Cli, old: Any, words: list[str])
     assert cli(command, *named, *rest).exit_code == 0
     assert not [each for each in threading.enumerate() if each.name == "sessions-retention"]
     assert old.path.exists()
-
-
-@pytest.mark.parametrize(
-    ("number", "said"),
-    [
-        (0, "0 bytes"),
-        (1, "1 byte"),
-        (1023, "1023 bytes"),
-        (1536, "1.5 KiB"),
-        (1 << 30, "1.0 GiB"),
-        (1 << 51, "2048.0 TiB"),
-    ],
-)
-def test_a_size_is_said_in_the_unit_that_fits(number: int, said: str) -> None:
-    assert size(number) == said

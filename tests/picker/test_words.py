@@ -280,3 +280,20 @@ def test_a_plan_ends_with_what_else_is_to_be_known(of: Callable[..., list[str]])
 )  # fmt: skip
 def test_how_long_something_took_is_short(seconds: float | None, lasted: str) -> None:
     assert words.lasted(seconds) == lasted
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        (0, "0 bytes"),
+        (1, "1 byte"),
+        (1023, "1023 bytes"),
+        (1536, "1.5 KiB"),
+        (1024 * 1023, "1023.0 KiB"),
+        (1024 * 1024 - 1, "1.0 MiB"),
+        (1 << 30, "1.0 GiB"),
+        (1 << 51, "2048.0 TiB"),
+    ],
+)
+def test_a_size_is_said_in_the_unit_that_fits(number: int, said: str) -> None:
+    assert words.size(number) == said
