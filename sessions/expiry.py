@@ -1,7 +1,8 @@
 """Which sessions retention removes. Pure.
 
-A session is judged by when its transcript was last written, and by nothing else. Where the clock jumped nothing extra
-goes: what was written in the future, as the clock has it now, stays and is no reason for another one to go.
+A session is judged by when its transcript was last written, and by nothing else. Where the clock jumped back nothing
+extra goes: what was written in the future, as the clock has it now, stays and is no reason for another one to go. That
+the clock jumped ahead nobody can tell.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from sessions import catalog, clock, leftovers, paths
+from sessions import catalog, clock, leftovers, paths, resumed
 from sessions.errors import ConflictError, IncompleteError, SessionsError
 from sessions.expiry import Expired, Kept, expired
 from sessions.locks import is_held
@@ -95,7 +95,7 @@ def retire(
     """
     if not policy.is_on:
         return
-    work = _Work(policy, remover, dry_run=dry_run, spared=spared)
+    work = _Work(root, policy, remover, dry_run=dry_run, spared=spared)
     now_ns = clock.epoch_ns()
     for each in expired(_rows(root, policy.max_count, now_ns), policy, now_ns):
         if confirmed is not None and each.path not in confirmed:
@@ -108,7 +108,10 @@ def retire(
 
 
 class _Work:
-    def __init__(self, policy: Retention, remover: Remover, *, dry_run: bool, spared: Callable[[Path], bool]) -> None:
+    def __init__(
+        self, root: Path, policy: Retention, remover: Remover, *, dry_run: bool, spared: Callable[[Path], bool]
+    ) -> None:
+        self._root = root
         self._floor_ns = policy.min_retention_s * _NS
         self._remover = remover
         self._dry_run = dry_run
@@ -116,10 +119,12 @@ class _Work:
         self._families = leftovers.Families()
 
     def retire(self, each: Expired, now_ns: int) -> Pruned | None:
-        """Remove a session; None where somebody else did."""
+        """Remove a session; None where somebody else did, or where nothing says that the file is one."""
+        sidecar = paths.sidecar(each.path)
         try:
+            if not _is_session(each.path):
+                return None
             children = self._refuse(each, now_ns)
-            sidecar = paths.sidecar(each.path)
             if (sidecar / "tasks").is_dir():
                 self._remover.refuse_running(each.path)
             if self._dry_run and is_held(sidecar / LOCK):
@@ -143,6 +148,10 @@ class _Work:
         """
         if self._spared(each.path):
             raise ConflictError("it was opened meanwhile")
+        if resumed.is_noted(self._root, each.path):
+            raise ConflictError("somebody resumed it within a day")
+        if paths.sidecar(each.path).is_symlink():
+            raise ConflictError("its sidecar is a symbolic link, which is left alone")
         status = os.lstat(each.path)
         if stat.S_ISLNK(status.st_mode) or each.path.parent.is_symlink():
             raise ConflictError("it lies behind a symbolic link, which is left alone")
@@ -192,8 +201,15 @@ def _with_projects(rows: Iterable[Kept], crowded: set[Path]) -> Iterator[Kept]:
             continue
         with contextlib.suppress(OSError):  # what cannot be read stays, and does not count
             header = reader.head(row.path)
+            if header is None and not _is_session(row.path):
+                continue
             workdir = header.workdir if header is not None else None
             yield replace(row, project=paths.resolved(workdir) if workdir is not None else None)
+
+
+def _is_session(transcript: Path) -> bool:
+    """Tell whether a file is a session: it holds a line of one, or a sidecar lies beside it. Others have such names."""
+    return paths.sidecar(transcript).is_dir() or reader.begins_session(transcript)
 
 
 def _measured_file(path: Path) -> Directory:
@@ -226,11 +242,11 @@ class Pass:
 
     def spare(self, transcript: Path) -> None:
         """Leave a session alone: it is being opened here. Who looks into one and closes it again finds it again."""
-        self._spared.add(transcript)
+        self._spared.add(Path(os.path.realpath(transcript)))
 
     def is_spared(self, transcript: Path) -> bool:
         """Tell whether a session is left alone."""
-        return transcript in self._spared
+        return Path(os.path.realpath(transcript)) in self._spared
 
     def begin(self, work: Callable[[], Iterator[Pruned]]) -> None:
         """Let the pass be made in the background, unless it was begun. Never fails and never waits.
@@ -259,7 +275,7 @@ _ending = threading.Event()
 
 def pass_over(root: Path) -> Pass:
     """Return the pass of this process over a root, begun or not. A forked child has its own."""
-    return _passes.setdefault(root, Pass())
+    return _passes.setdefault(Path(os.path.realpath(root)), Pass())
 
 
 atexit.register(_ending.set)

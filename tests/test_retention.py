@@ -19,6 +19,8 @@ from sessions import (
     assistant_message,
     hosts,
     leftovers,
+    paths,
+    resumed,
     retiring,
     user_message,
 )
@@ -964,3 +966,65 @@ def test_an_open_session_is_never_in_the_way_of_its_own_host(quiet, root, projec
         over()
         session.append(user_message("more"))
     assert len(quiet.open(last.stem, read_only=True).messages) == 2
+
+
+def test_a_file_that_is_no_session_stays_whatever_it_is_called(quiet, root, project):
+    old = kept(quiet, project, 40)
+    others = {
+        "training-data.jsonl": b'{"prompt":"a","completion":"b"}\n' * 3,
+        "binary.jsonl": bytes(range(256)) * 100,
+        "empty.jsonl": b"",
+    }
+    for name, content in others.items():
+        path = old.with_name(name)
+        path.write_bytes(content)
+        os.utime(path, ns=(path.stat().st_mtime_ns, old.stat().st_mtime_ns))
+    set_(root, cleanup_period_days=30)
+    assert [each.session for each in quiet.prune()] == [old.stem]
+    assert {path.name: path.read_bytes() for path in old.parent.glob("*.jsonl")} == others
+
+
+def test_files_that_are_no_sessions_push_none_out(quiet, root, project):
+    session = kept(quiet, project, 40)
+    for number in range(3):
+        session.with_name(f"data-{number}.jsonl").write_bytes(b'{"prompt":"a"}\n')
+    set_(root, max_count=1, min_retention="0m")
+    assert quiet.prune() == []
+    assert session.exists()
+
+
+def test_a_session_that_somebody_just_resumed_stays_until_its_host_has_it(quiet, root, project):
+    old, older = kept(quiet, project, 40), kept(quiet, project, 50)
+    set_(root, cleanup_period_days=30)
+    resumed.note(root, old)
+    pruned = {each.session: each.skipped for each in quiet.prune()}
+    assert set(pruned) == {old.stem, older.stem}
+    assert "resumed" in pruned[old.stem]
+    assert (old.exists(), older.exists()) == (True, False)
+    (note,) = (root / "cache" / "resumed").iterdir()
+    os.utime(note, (0, 0))
+    resumed.sweep(root)
+    assert not note.exists()
+    assert [each.session for each in quiet.prune()] == [old.stem]
+
+
+def test_a_root_under_another_name_is_the_same_root(quiet, root, project, tmp_path):
+    old = kept(quiet, project, 40)
+    set_(root, cleanup_period_days=30)
+    (tmp_path / "link").symlink_to(root)
+    with SessionStore(tmp_path / "link").open(old.stem, read_only=True) as looked, SessionStore(root).create(project):
+        over()
+        assert len(looked.messages) == 1
+
+
+def test_a_sidecar_that_is_a_link_keeps_its_session_and_what_it_leads_to(quiet, root, project, tmp_path):
+    old = kept(quiet, project, 40)
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "precious").write_bytes(b"mine")
+    shutil.rmtree(paths.sidecar(old), ignore_errors=True)
+    paths.sidecar(old).symlink_to(outside)
+    set_(root, cleanup_period_days=30)
+    (pruned,) = quiet.prune()
+    assert "symbolic link" in pruned.skipped
+    assert (old.exists(), (outside / "precious").read_bytes()) == (True, b"mine")

@@ -13,9 +13,10 @@ from pathlib import Path
 from sessions.transcript import blocks, codec, collapse, cut, lines, scanning, turns
 from sessions.transcript.entry import Entry, Kind
 from sessions.transcript.outline import Finding, Header, Outline, Prompt, Tail
-from sessions.transcript.summaries import SHORT_CHARACTERS, head, summary
+from sessions.transcript.summaries import SHORT_CHARACTERS, begins_session, head, summary
 
 __all__ = [
+    "begins_session",
     "check",
     "count_messages",
     "has_snapshots",

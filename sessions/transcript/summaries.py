@@ -54,6 +54,18 @@ def head(path: Path) -> Header | None:
     return None
 
 
+def begins_session(path: Path) -> bool:
+    """Tell whether a line of a session, its header or a message, stands near the start of a file.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    with lines.opened(path) as (descriptor, size):
+        start = min(size, LONGEST_BYTES)
+        found = (codec.decode(raw).kind for _, raw in lines.forward(descriptor, start, block=HEAD_BYTES))
+        return any(kind in {Kind.HEADER, Kind.MESSAGE} for kind in found)
+
+
 def summary(
     source: Path | int,
     *,
