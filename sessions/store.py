@@ -401,15 +401,20 @@ class SessionStore:
         """
         if reference is not None:
             return [self._check(self.find(reference))]
-        from sessions import leftovers, row_cache, upkeep
+        from sessions import leftovers, upkeep
 
         chosen = catalog.transcripts(self.root, unread=unread)
         families = leftovers.Families()
-        row_cache.sweep(self.root)
+        upkeep.tidy(self.root)
         return [*(self._check(transcript, families) for transcript in chosen), *upkeep.sweep(self.root)]
 
     def prune(
-        self, *, undo: bool = False, dry_run: bool = False, confirmed: Iterable[Pruned] | None = None
+        self,
+        *,
+        undo: bool = False,
+        dry_run: bool = False,
+        confirmed: Iterable[Pruned] | None = None,
+        unread: builtins.list[OSError] | None = None,
     ) -> builtins.list[Pruned]:
         """Remove what is beyond the limits: sessions the retention keeps no longer, bytes of the others, leftovers.
 
@@ -420,6 +425,7 @@ class SessionStore:
             dry_run: Only say what would go.
             confirmed: What a dry run said and somebody agreed to: what goes as a whole, or goes from others, is only
                 what was said to, and of that only what still is beyond the limits. None: all that is.
+            unread: Gets why a directory of transcripts, or what is called like one, cannot be looked at, and stays.
 
         Returns:
             A value for each session that goes as a whole, or cannot, the one written longest ago first; then one for
@@ -436,8 +442,12 @@ class SessionStore:
         gone = {each.path for each in retired if dry_run and each.removed}
         stay = {each.path for each in retired if each.skipped is not None}
         chosen = [
-            path for path in catalog.transcripts(self.root) if path not in gone and (partly is None or path in partly)
+            path
+            for path in catalog.transcripts(self.root, unread=unread)
+            if path not in gone and (partly is None or path in partly)
         ]
+        if not dry_run:
+            upkeep.tidy(self.root)
         left = None if whole is None or partly is None else whole | partly
         pruned = upkeep.prune(self.root, chosen, self._open_at, undo=undo, dry_run=dry_run, confirmed=left)
         return [*retired, *(each for each in pruned if each.skipped is None or each.path not in stay)]

@@ -117,6 +117,14 @@ def prune(
     return [*(each for each in pruned if each is not None), *_prune_leftovers(root, confirmed, dry_run=dry_run)]
 
 
+def tidy(root: Path) -> None:
+    """Remove what counts no more of what may be removed at any time: kept rows, notes of what was resumed."""
+    from sessions import resumed, row_cache  # noqa: PLC0415 - a list does not pay for it
+
+    row_cache.sweep(root)
+    resumed.sweep(root)
+
+
 def sweep(root: Path) -> Iterator[Checked]:
     """Remove what a crash left of sessions that were being made or deleted."""
     families = leftovers.Families()

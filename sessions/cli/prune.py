@@ -10,14 +10,14 @@ import click
 from sessions import clock
 from sessions.cli import options, output
 from sessions.picker import words
-from sessions.picker.text import Line, one_line, visible
+from sessions.picker.text import Line, one_line, visible, width
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from sessions.upkeep import Pruned
 
-_TITLE_CELLS = 60
+_LEAST_CELLS = 10
 
 
 @click.command("prune")
@@ -37,13 +37,16 @@ def command(*, undo: bool, dry_run: bool, yes: bool, as_json: bool) -> None:
     store = options.store()
     options.require_answer(yes=yes, dry_run=dry_run)
     output.warn_settings(store.root)
-    pruned = [] if yes and not dry_run else store.prune(undo=undo, dry_run=True)
+    unread: list[OSError] = []
+    pruned = [] if yes and not dry_run else store.prune(undo=undo, dry_run=True, unread=unread)
     asks = not (yes or dry_run) and any(each.skipped is None for each in pruned)
     if asks:
         output.lines(_lines(pruned, "would be freed"), error_stream=as_json)
         output.ask("Remove it for good?", error_stream=as_json)
     if not dry_run:  # what becomes due while somebody reads the question was not agreed to
-        pruned = store.prune(undo=undo, confirmed=None if yes else pruned)
+        unread.clear()
+        pruned = store.prune(undo=undo, confirmed=None if yes else pruned, unread=unread)
+    output.warn_unread(unread)
     removed = not dry_run and any(each.skipped is None for each in pruned)
     with output.after("what is beyond the limits was removed") if removed else nullcontext():
         for each in pruned:
@@ -62,8 +65,10 @@ def _lines(pruned: Sequence[Pruned], done: str) -> Iterator[Line]:
         yield (("", "nothing to prune"),)
         return
     for each in going:
-        title = f" · {one_line(each.title, _TITLE_CELLS)}" if each.title else ""
-        yield (("strong", visible(each.session, keep="")), ("", title))
+        name = visible(each.session, keep="")
+        room = output.columns() - width(name) - 3
+        title = f" · {one_line(each.title, room)}" if each.title and room >= _LEAST_CELLS else ""
+        yield (("strong", name), ("", title))
         what = _why(each) if each.removed else ", ".join(_what(each))
         yield (("", f"  {what}  "), ("dim", words.size(each.freed_bytes)))
     if any(each.rewinds for each in going):

@@ -229,3 +229,10 @@ def test_no_other_command_removes_sessions(cli: Cli, old: Any, words: list[str])
     assert cli(command, *named, *rest).exit_code == 0
     assert not [each for each in threading.enumerate() if each.name == "sessions-retention"]
     assert old.path.exists()
+
+
+def test_what_cannot_be_looked_at_is_said(cli: Cli, kept: Any) -> None:
+    loop = kept.root / "projects" / "loop"
+    loop.symlink_to(loop)
+    for words in (["prune", "--dry-run"], ["prune", "--yes"]):
+        assert f"cannot be read, so it is left out: {loop}" in cli(*words).err
