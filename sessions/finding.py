@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sessions import catalog, ids
+from sessions import catalog, ids, listing
+from sessions.belonging import nearest
 from sessions.errors import AmbiguousError, NotFoundError, RequestError
 from sessions.overview import Overview
 
 
-def find(root: Path, reference: str, overview: Overview) -> Path:
+def find(root: Path, reference: str, overview: Overview, *, here: str | None = None) -> Path:
     """Return the transcript a reference names.
 
     Args:
         reference: The id of a session, the beginning of its id, the title it was given, or what a list shows for one;
             tried in this order. Of two projects with a session of that id, the one touched last.
         overview: Asked only where it may be a title.
+        here: The directory, resolved, whose session is meant where several projects have one of that id; likewise
+            that of another worktree of its repository.
 
     Raises:
         RequestError: It is empty.
@@ -25,22 +28,35 @@ def find(root: Path, reference: str, overview: Overview) -> Path:
     if not reference:
         raise RequestError("an empty session reference was given")
     if exact := catalog.named(root, reference):
-        return exact[0]
+        return nearest(root, exact, here)
     if reference.startswith(ids.CHILD_PREFIX):
         children = [path for path in catalog.transcripts(root, children=True) if _begins(path, reference)]
         if len(children) == 1:
             return children[0]
     begins = [path for path in catalog.transcripts(root) if _begins(path, reference)]
     if len({path.name for path in begins}) == 1:
-        return begins[0]
+        return nearest(root, begins, here)
     rows = overview.rows("", "all")
     titled = [row.path for row in rows if row.given_title == reference]
     titled = titled or [row.path for row in rows if row.title == reference]
     if len(titled) == 1:
-        return titled[0]
+        return nearest(root, _twins(root, titled[0], reference), here) if here is not None else titled[0]
     if candidates := titled or begins:
         raise AmbiguousError("session", reference, [catalog.id_of(path) for path in candidates])
     raise NotFoundError("session", reference, hint="'sessions list --all' shows them")
+
+
+def _twins(root: Path, path: Path, title: str) -> list[Path]:
+    """Return a transcript with that title, and those of its id in other projects that have the title too."""
+    others = [other for other in catalog.named(root, catalog.id_of(path)) if other != path]
+    return [path, *(other for other in others if _is_titled(other, title))]
+
+
+def _is_titled(path: Path, title: str) -> bool:
+    try:
+        return listing.row_of(path).given_title == title
+    except OSError:
+        return False
 
 
 def _begins(path: Path, reference: str) -> bool:

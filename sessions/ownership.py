@@ -7,15 +7,20 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from sessions import files
+from sessions import files, paths
 from sessions.errors import ConflictError, LockedError
-from sessions.locks import FileLock, HeldError
+from sessions.locks import FileLock, HeldError, is_held
 
 LOCK = "lock"
 """The file in a sidecar that whoever writes the session holds locked."""
 CAPTURES_LOCK = "captures.lock"
 _TRIES = 1000
 """How often a directory may be removed just when it is needed; each time somebody else got on."""
+
+
+def is_owned(transcript: Path) -> bool:
+    """Tell whether somebody, here or elsewhere, has the session of a transcript open for writing. Makes nothing."""
+    return is_held(paths.sidecar(transcript) / LOCK)
 
 
 class Ownership:

@@ -10,8 +10,7 @@ from typing import Generic, Protocol, TypeVar
 from sessions import paths
 from sessions.errors import SessionsError
 from sessions.hold import Hold
-from sessions.locks import is_held
-from sessions.ownership import LOCK
+from sessions.ownership import is_owned
 
 
 class Relative(Protocol):
@@ -52,7 +51,7 @@ class Relatives(Generic[S]):
     def is_left(self, session_id: str) -> bool:
         """Tell of a subagent's session, to its root, whether nobody works in it any more; of all others: no."""
         transcript = self._transcript(session_id)
-        return self._root_id is None and transcript != self._path and not is_held(paths.sidecar(transcript) / LOCK)
+        return self._root_id is None and transcript != self._path and not is_owned(transcript)
 
     def dismiss(self, children: Sequence[str]) -> list[str]:
         """Close those of the subagents' sessions that are open here, for everybody; return which were."""

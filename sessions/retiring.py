@@ -39,8 +39,7 @@ from typing import Protocol
 from sessions import catalog, clock, leftovers, paths, resumed
 from sessions.errors import ConflictError, IncompleteError, SessionsError
 from sessions.expiry import Expired, Kept, expired
-from sessions.locks import is_held
-from sessions.ownership import LOCK
+from sessions.ownership import is_owned
 from sessions.rewind.journal import Journal
 from sessions.rewind.retention import Directory, Stored, freed
 from sessions.rewind.usage import measured
@@ -127,7 +126,7 @@ class _Work:
             children = self._refuse(each, now_ns)
             if (sidecar / "tasks").is_dir():
                 self._remover.refuse_running(each.path)
-            if self._dry_run and is_held(sidecar / LOCK):
+            if self._dry_run and is_owned(each.path):
                 raise ConflictError("it is open")
             said = _described(each, children)
             if not self._dry_run:
@@ -161,7 +160,7 @@ class _Work:
             raise ConflictError("a rewind in it is not finished")
         children = self._families.of(each.path)
         for child in children:
-            if is_held(paths.sidecar(child) / LOCK):
+            if is_owned(child):
                 raise ConflictError(f"its subagent {catalog.id_of(child)} is open")
             if now_ns - os.stat(child).st_mtime_ns <= self._floor_ns:
                 raise ConflictError(f"its subagent {catalog.id_of(child)} was active")

@@ -13,15 +13,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from sessions import forks, leftovers, paths
+from sessions import forks, leftovers
 from sessions.compaction import Compaction, compact
 from sessions.errors import RequestError
 from sessions.going_back import GoingBack, refuse_running
 from sessions.hold import Hold
-from sessions.locks import is_held
 from sessions.notifying import Notices
 from sessions.offspring import Offspring
-from sessions.ownership import LOCK
+from sessions.ownership import LOCK, is_owned
 from sessions.parts import Captures, assemble
 from sessions.place import Place
 from sessions.relatives import Relatives
@@ -51,10 +50,11 @@ from sessions.settings import Settings
 from sessions.subagent_sessions import begun, transcript_of_root
 from sessions.subagents.environment import Parent
 from sessions.tasks import Tasks
-from sessions.transcript import codec, interrupted, reader, titles
+from sessions.transcript import reader, titles
 from sessions.transcript.entry import Entry
 from sessions.transcript.outline import Finding, Link
 from sessions.turn import Turn, check_label, check_prompt
+from sessions.unfinished import Unfinished
 from sessions.work import Work
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class Session:
         self._place = place
         self._pending: list[bytes] = []
         self._pending_title: str | None = None
-        self._running: set[str] = set()
+        self._unfinished = Unfinished(lambda: self.read_only and self.is_owned)
         self._turn: Turn | None = None
         self._notes: list[Finding] = []
         self._notes += [Finding("settings", what, so) for what, so in settings.troubles()]
@@ -199,6 +199,16 @@ class Session:
             return self._writer.title or self._pending_title
 
     @property
+    def is_owned(self) -> bool:
+        """Whether somebody, here or in another process, has it open for writing."""
+        return is_owned(self.path)
+
+    @property
+    def has_records(self) -> bool:
+        """Whether anything is kept beside its transcript: snapshots, undo records, tasks."""
+        return self._journal.sidecar.is_dir()
+
+    @property
     def messages(self) -> Messages:
         """What the model sees: from the last compaction on. Reads only that part of the file.
 
@@ -218,17 +228,9 @@ class Session:
     def _view(self, read: Callable[[Path], list[Entry]]) -> Messages:
         from sessions.transcript.messages import Messages  # noqa: PLC0415 - pydantic is paid for by who needs it
 
-        owned = self._is_owned_by_another()
+        look = self._unfinished.look()
         entries = read(self._source) if self._source.exists() else []
-        if owned or self._is_owned_by_another():  # asked twice: who owns it may have come, or gone, meanwhile
-            return Messages(entries)
-        return Messages(entries, seen_as=self._ended)
-
-    def _is_owned_by_another(self) -> bool:
-        return self.read_only and is_held(paths.sidecar(self.path) / LOCK)
-
-    def _ended(self, entry: Entry) -> Entry:
-        return entry if entry.id in self._running else interrupted.ended(entry)
+        return Messages(entries, seen_as=look.settled())
 
     def history(self) -> Messages:
         """Return every visible message in file order, also those a compaction replaced, each as the file has it."""
@@ -242,8 +244,7 @@ class Session:
             return iter(())
         if history:
             return reader.read_history(self._source)
-        view = reader.stream_view(self._source)
-        return view if self._is_owned_by_another() else map(self._ended, view)
+        return map(self._unfinished.look().shown, reader.stream_view(self._source))
 
     def checkpoints(self) -> list[Checkpoint]:
         """Return the turns one can go back to, oldest first."""
@@ -321,21 +322,13 @@ class Session:
         checked = message_of(message)
         line = checked.to_line()
         with self.hold.writing():
-            self._note_calls(checked.id, line)
-            if checked.is_meta and not self.path.exists():
-                self._pending.append(line)
-            else:
-                self._append([line])
-        assert checked.id is not None
+            assert checked.id is not None
+            with self._unfinished.writing(checked.id, line):
+                if checked.is_meta and not self.path.exists():
+                    self._pending.append(line)
+                else:
+                    self._append([line])
         return checked.id
-
-    def _note_calls(self, message_id: str | None, line: bytes) -> None:
-        """Note whether a message that is about to be written has a call that this host is going to end."""
-        assert message_id is not None
-        if b'"tool"' in line and interrupted.is_unfinished(codec.decode(line)):
-            self._running.add(message_id)
-        else:
-            self._running.discard(message_id)
 
     def begin_turn(self, prompt: str | Message, run_id: str | None = None) -> Turn:
         """Append the user's prompt and open its checkpoint.

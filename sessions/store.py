@@ -23,6 +23,7 @@ from sessions.row_cache import RowCaches
 
 if TYPE_CHECKING:
     from sessions import leftovers
+    from sessions.belonging import Belonging
     from sessions.grepping import Hit
     from sessions.listing import SessionInfo
     from sessions.place import Place
@@ -89,12 +90,17 @@ class SessionStore:
         return session
 
     def open(
-        self, reference: str, *, read_only: bool = False, add_dirs: Sequence[str | os.PathLike[str]] = ()
+        self,
+        reference: str | SessionInfo,
+        *,
+        read_only: bool = False,
+        add_dirs: Sequence[str | os.PathLike[str]] = (),
     ) -> Session:
         """Open a session: one this store has open already is returned as it is.
 
         Args:
-            reference: Its id, the beginning of its id, or its title; tried in this order.
+            reference: Its id, the beginning of its id, or its title; tried in this order. Where several projects have
+                that id, the one touched last. Or a row of a list: then exactly that session.
             read_only: Change nothing: no byte, no time, no lock, but for what cancelling a task records. Never fails
                 for damage or a lock.
 
@@ -104,13 +110,19 @@ class SessionStore:
             LockedError: Another process writes it.
             IncompleteError: A rewind stopped half-way in it and cannot be finished.
         """
-        with self._open.guard:
-            here = next((path for path, each in self._open.sessions.items() if each.id == reference), None)
-        transcript = here or self.find(reference)
+        transcript = self._meant(reference)
         self._spare(transcript)
         session = self._open_at(transcript, read_only=read_only, add_dirs=add_dirs)
         self._let_retire(session, begins=not read_only)
         return session
+
+    def _meant(self, reference: str | SessionInfo) -> Path:
+        if not isinstance(reference, str):
+            _refuse_removed(reference.path)
+            return reference.path
+        with self._open.guard:
+            here = next((path for path, each in self._open.sessions.items() if each.id == reference), None)
+        return here or self.find(reference)
 
     def _open_at(
         self,
@@ -231,9 +243,26 @@ class SessionStore:
 
     # -- finding ---------------------------------------------------------------------------------------------------
 
-    def find(self, reference: str) -> Path:
-        """Return the transcript a reference names; see ``open``."""
-        return finding.find(self.root, reference, self._overview())
+    def find(self, reference: str, *, workdir: str | os.PathLike[str] | None = None) -> Path:
+        """Return the transcript a reference names; see ``open``.
+
+        Args:
+            workdir: The directory whose session is meant where several projects have one of that id, else that of
+                another worktree of its repository; None: the one touched last.
+        """
+        here = os.path.realpath(workdir) if workdir is not None else None
+        return finding.find(self.root, reference, self._overview(), here=here)
+
+    def belonging(self, row: SessionInfo, workdir: str | os.PathLike[str] | None = None) -> Belonging:
+        """Say where a session belongs, seen from a directory.
+
+        Args:
+            row: A row of a list.
+            workdir: The directory; None: none, so that every session is one of elsewhere.
+        """
+        from sessions.belonging import belonging
+
+        return belonging(self.root, row, os.path.realpath(workdir) if workdir is not None else None)
 
     def list(
         self,
@@ -327,13 +356,14 @@ class SessionStore:
 
     # -- keeping in order ------------------------------------------------------------------------------------------
 
-    def delete(self, reference: str, *, stopped: builtins.list[StoppedTask] | None = None) -> str:
+    def delete(self, reference: str | SessionInfo, *, stopped: builtins.list[StoppedTask] | None = None) -> str:
         """Remove a session: transcript, snapshots and undo records. Return its id.
 
         Its background tasks are stopped first, also where an error follows. A crash meanwhile leaves the whole session,
         or leftovers that ``check`` removes and no list shows.
 
         Args:
+            reference: As for ``open``; an id that two projects have names none.
             stopped: Gets the tasks that were stopped.
 
         Raises:
@@ -342,6 +372,8 @@ class SessionStore:
             ConflictError: Its sidecar is a symbolic link; nothing was removed.
             IncompleteError: The session is gone, but not all that belonged to it; ``check`` removes the rest.
         """
+        if not isinstance(reference, str):
+            return self._drop(self._meant(reference), lambda: None, stopped)
         twins = catalog.named(self.root, reference)
         if len(twins) > 1:
             raise AmbiguousError("session", reference, [str(path) for path in twins])

@@ -122,6 +122,87 @@ def test_an_owner_that_comes_or_goes_while_the_file_is_read_is_one(store, projec
     owner.close()
 
 
+def test_a_view_says_for_ever_what_it_said_first(store, project):
+    session = left(store, project)
+    with store.open(session.id) as session:
+        session.append(assistant_message(blocks=[call("running")], message_id="msg-b"))
+        view = session.messages
+        end = session.messages[-1:]
+        session.append(assistant_message(blocks=[call("end", result="ok", success=True)], message_id="msg-b"))
+        session.append(assistant_message(blocks=[call("running")], message_id="msg-a"))
+        assert [message.blocks[-1].stage for message in view[1:]] == ["end", "running"]
+        assert (view.repaired, end.repaired) == (1, 0)
+        assert [message.blocks[-1].success for message in session.messages[1:]] == [None, True]
+
+
+def test_a_call_whose_result_could_not_be_written_still_runs(store, project, monkeypatch):
+    session = left(store, project)
+    with store.open(session.id) as session:
+        session.append(assistant_message(blocks=[call("running")], message_id="msg-b"))
+        with monkeypatch.context() as full:
+            full.setattr(session._writer, "append", refuse)
+            with pytest.raises(OSError, match="full"):
+                session.append(assistant_message(blocks=[call("end", success=True)], message_id="msg-b"))
+            with pytest.raises(OSError, match="full"):
+                session.append(assistant_message(blocks=[call("running")], message_id="msg-a"))
+        assert [message.blocks[-1].stage for message in session.messages[1:]] == ["end", "running"]
+
+
+def refuse(_):
+    raise OSError(28, "full")
+
+
+@pytest.mark.parametrize("stage", ["running", "end"])
+def test_a_call_that_is_begun_or_ended_while_the_file_is_read_was_not_interrupted(store, project, monkeypatch, stage):
+    session = left(store, project, "end")
+    with store.open(session.id) as session:
+        read = reader.read_view
+
+        def slow(path):
+            session.append(assistant_message(blocks=[call("running")], message_id="msg-b"))
+            view = read(path)
+            if stage == "end":
+                session.append(assistant_message(blocks=[call("end", success=True)], message_id="msg-b"))
+            return view
+
+        monkeypatch.setattr(reader, "read_view", slow)
+        assert session.messages[-1].blocks[-1].stage == "running"
+
+
+def stages(entries):
+    return [entry.data["blocks"][-1]["stage"] for entry in entries]
+
+
+def test_lines_show_what_messages_show_one_at_a_time(store, project, root):
+    session = left(store, project)
+    with store.open(session.id) as session:
+        session.append(assistant_message(blocks=[call("running")], message_id="msg-b"))
+        assert stages(list(session.lines(history=False))[1:]) == ["end", "running"]
+        assert stages(list(session.lines(history=True))[1:]) == ["running", "running"]
+        with SessionStore(root).open(session.id, read_only=True) as reading:
+            assert stages(list(reading.lines(history=False))[1:]) == ["running", "running"]
+
+
+def test_lines_of_an_owner_that_comes_while_they_are_read_are_still_running(store, project, root):
+    session = left(store, project)
+    with SessionStore(root).open(session.id, read_only=True) as reading:
+        view = reading.lines(history=False)
+        next(view)
+        with store.open(session.id):
+            assert stages(view) == ["running"]
+
+
+def test_a_view_of_no_messages_has_none(store, project):
+    session = left(store, project)
+    with store.open(session.id) as session:
+        assert len(session.recent(0)) == 0
+        session.begin_turn("again").end()
+        prompt = session.checkpoints()[-1]
+        session.rewind(prompt, history="hide")
+        assert len(session.messages) == 2
+        assert len(session.recent(0)) == 0
+
+
 def test_show_prints_the_view_and_the_history_as_the_file_has_it(store, project, root, capfd):
     session = left(store, project)
     assert run(["show", session.id, "--root", str(root), "--json"]) == 0

@@ -168,7 +168,7 @@ def _sessions(rows: Iterable[SessionInfo], incomplete: str) -> Iterator[Completi
         if title is not None and is_title:
             yield CompletionItem(title, help=f"{row.id[:8]} · {age}")
         if row.id.startswith(incomplete) and not (is_title and not incomplete):
-            yield CompletionItem(row.id, help=one_line(f"{age} · {row.title or 'nothing in it yet'}", _HELP_CELLS))
+            yield CompletionItem(row.id, help=one_line(f"{age} · {row.title or words.UNTITLED}", _HELP_CELLS))
 
 
 def _title(row: SessionInfo) -> str | None:

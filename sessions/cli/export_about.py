@@ -62,7 +62,7 @@ def about(row: SessionInfo, *, whole: bool) -> About:
     """Return what there is to say about a session; its title on one line."""
     return About(
         row.id,
-        " ".join(readable(row.title or "A session without a title").split()),
+        " ".join(readable(row.title or words.UNTITLED).split()),
         row.workdir,
         row.git_branch,
         row.created_at,

@@ -51,7 +51,32 @@ def command(
     """
     if text == "":
         raise click.BadParameter("an empty text stands everywhere", param_hint="--grep")
-    scope: ListScope = "all" if everywhere else "worktrees" if worktrees else "project"
+    show(scope_of(everywhere=everywhere, worktrees=worktrees), search, text, limit, children=children, as_json=as_json)
+
+
+def scope_of(*, everywhere: bool, worktrees: bool) -> ListScope:
+    """Return what two options mean together: all projects win."""
+    return "all" if everywhere else "worktrees" if worktrees else "project"
+
+
+def show(
+    scope: ListScope,
+    search: str | None,
+    text: str | None = None,
+    limit: int | None = None,
+    *,
+    children: bool = False,
+    as_json: bool,
+) -> None:
+    """Print the sessions of a scope.
+
+    Args:
+        search: Only those with each word of it in title, id, branch or prompts, the best first.
+        text: Only those that hold it, and where it stands in them.
+        limit: At most so many.
+        children: Also the sessions of subagents.
+        as_json: Whether as JSON.
+    """
     store = options.store()
     unread: list[OSError] = []
     rows = store.list(

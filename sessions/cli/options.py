@@ -169,12 +169,17 @@ def find(store: SessionStore, reference: str) -> str:
     try:
         return store.find(reference).name.removesuffix(".jsonl")
     except AmbiguousError as error:
-        candidates = error.details["candidates"]
-        assert isinstance(candidates, list)
-        named = [*(_titled(store, each) for each in candidates[:_TITLED]), *candidates[_TITLED:]]
-        described = AmbiguousError("session", reference, named)
-        described.details["candidates"] = candidates
-        raise described from None
+        raise described(store, reference, error) from None
+
+
+def described(store: SessionStore, reference: str, error: AmbiguousError) -> AmbiguousError:
+    """Return the error of a reference that names several sessions, so that it says the title of each."""
+    candidates = error.details["candidates"]
+    assert isinstance(candidates, list)
+    named = [*(_titled(store, each) for each in candidates[:_TITLED]), *candidates[_TITLED:]]
+    said = AmbiguousError("session", reference, named)
+    said.details["candidates"] = candidates
+    return said
 
 
 def _titled(store: SessionStore, session_id: str) -> str:

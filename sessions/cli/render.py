@@ -131,7 +131,7 @@ def _named(row: SessionInfo, room: int) -> Line:
     fork = "fork " if origin and room - width(damaged + origin) < _TITLE_CELLS else ""
     origin = "" if fork else origin
     title = one_line(row.title or "", max(room - width(damaged + fork + origin), 0))
-    said: Line = (("", title),) if row.title else (("dim", "(untitled)"),)
+    said: Line = (("", title),) if row.title else (("dim", words.UNTITLED),)
     return ("warn", damaged), ("mark", fork), *said, ("mark", origin)
 
 

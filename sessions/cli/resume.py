@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
 import click
 
 from sessions import hosts
+from sessions.belonging import Where
 from sessions.cli import options, output, shell, whereabouts
-from sessions.cli.whereabouts import Where
 from sessions.errors import AmbiguousError, RequestError
 from sessions.picker.text import one_line, visible, visible_path
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from sessions.cli.whereabouts import Whereabouts
     from sessions.listing import SessionInfo
     from sessions.store import SessionStore
@@ -43,12 +47,15 @@ def command(
     if (reference is not None) + latest + choosing > 1:
         raise click.UsageError("give one of ID, --continue, and what to choose among (--all, --worktrees, --search)")
     if reference is None and not latest and (as_json or not options.on_terminal()):
-        _list(search, everywhere=everywhere, worktrees=worktrees, as_json=as_json)
+        from sessions.cli import list as listing  # noqa: PLC0415 - only where no picker can open
+
+        scope = listing.scope_of(everywhere=everywhere, worktrees=worktrees)
+        listing.show(scope, search, as_json=as_json)
         return
     store = options.store()
     program = None if as_json else _program(store)
     if latest:
-        home = whereabouts.of_row(store, _latest(store))
+        home = whereabouts.of_path(store, _latest(store).path)
     elif reference is not None:
         home = _named(store, reference, as_json=as_json)
     else:
@@ -63,13 +70,6 @@ def command(
         from sessions.cli.standing import show  # noqa: PLC0415 - only where it is shown
 
         show(store, home)
-
-
-def _list(search: str | None, *, everywhere: bool, worktrees: bool, as_json: bool) -> None:
-    from sessions.cli.list import command as listing  # noqa: PLC0415 - only where no picker can open
-
-    asked = {"search": search, "everywhere": everywhere, "worktrees": worktrees, "as_json": as_json}
-    click.get_current_context().invoke(listing, text=None, limit=None, children=False, **asked)
 
 
 def _program(store: SessionStore) -> tuple[str, ...] | None:
@@ -88,13 +88,12 @@ def _latest(store: SessionStore) -> SessionInfo:
 
 def _named(store: SessionStore, reference: str, *, as_json: bool) -> Whereabouts:
     try:
-        return whereabouts.of_path(store, store.find(reference))
+        return whereabouts.of_path(store, store.find(reference, workdir=whereabouts.here()))
     except AmbiguousError as error:
-        candidates = error.details["candidates"]
-        assert isinstance(candidates, list)
         if as_json or not options.on_terminal():
-            options.find(store, reference)  # says more of each
-            raise
+            raise options.described(store, reference, error) from None
+        candidates = error.details["candidates"]
+    assert isinstance(candidates, list)
     return _chosen(store, candidates=frozenset(candidates))
 
 
@@ -110,7 +109,7 @@ def _chosen(
 
     last = choose(store, everywhere=everywhere, worktrees=worktrees, search=search, candidates=candidates)
     if last.outcome is not None:
-        return whereabouts.of_row(store, last.outcome)
+        return whereabouts.of_path(store, last.outcome.path)
     if not last.changed:
         raise click.Abort
     output.text("no session was chosen; what was renamed or deleted stays so", error_stream=True)
@@ -157,6 +156,20 @@ def _hand_over(store: SessionStore, program: tuple[str, ...], home: Whereabouts)
     os.chdir(home.directory)
     sys.stdout.flush()
     try:
-        os.execvpe(words[0], words, {**os.environ, "SESSIONS_HOME": os.fspath(store.root), "PWD": home.directory})  # noqa: S606 - what the user set
+        with _deaf_to_nothing():
+            os.execvpe(words[0], words, {**os.environ, "SESSIONS_HOME": os.fspath(store.root), "PWD": home.directory})  # noqa: S606 - what the user set
     except OSError as error:
         raise click.ClickException(f"[resume] command: {words[0]} cannot be started: {error.strerror}") from None
+
+
+@contextlib.contextmanager
+def _deaf_to_nothing() -> Iterator[None]:
+    """Let the signals end a program that Python ignores for itself: one that is started would ignore them too."""
+    ignored = [each for each in (signal.SIGPIPE, signal.SIGXFSZ) if signal.getsignal(each) is signal.SIG_IGN]
+    for each in ignored:
+        signal.signal(each, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        for each in ignored:
+            signal.signal(each, signal.SIG_IGN)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from typing import TYPE_CHECKING
 
 from sessions import paths
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from sessions.rewind.plan import StoppedTask
     from sessions.store import SessionStore
 
+_SWITCH_S = 0.0005  # reading prompts never waits: who does would have to wait for it after each byte of a file
 _LOOKED_AT = 20  # messages of a preview
 _LESSON_BYTES, _LESSON_ROWS = 16 << 20, 100  # read while nothing else is done
 
@@ -45,37 +47,37 @@ class StoreShelf:
         """Return the sessions of a scope, and where those of other directories belong."""
         if self._candidates is not None or self._here is None:
             scope = "all"
-        rows = self._store.list(self._here or os.sep, scope=scope)
+        unread: list[OSError] = []
+        rows = self._store.list(self._here or os.sep, scope=scope, unread=unread)
         if self._candidates is not None:
             rows = [row for row in rows if row.id in self._candidates]
-        return _listing(rows, self._store.root, self._here)
+        return _listing(rows, unread, self._store.root, self._here)
 
     def look(self, row: SessionInfo) -> Sequence[Line]:
         """Return its last messages; reads the end of the file."""
-        with whereabouts.opened(self._store, row, read_only=True) as session:
+        with self._store.open(row, read_only=True) as session:
             return excerpt(session.recent(_LOOKED_AT))
 
     def weigh(self, row: SessionInfo) -> str:
         """Return what a deletion would remove and stop besides the transcript."""
-        with whereabouts.opened(self._store, row, read_only=True) as session:
+        with self._store.open(row, read_only=True) as session:
             tasks = sum(1 for task in session.tasks.list() if task.state == "running" or task.processes)
-            children = len(session.subagents())
+            children, has_records = len(session.subagents()), session.has_records
         goes = [count(children, "subagent")] if children else []
-        goes += ["snapshots and undo records"] if paths.sidecar(row.path).is_dir() else []
+        goes += ["snapshots and undo records"] if has_records else []
         said = [f"{' and '.join(goes)} go with it"] if goes else []
         said += [f"{count(tasks, 'task')} {'is' if tasks == 1 else 'are'} stopped"] if tasks else []
         return ", ".join(said)
 
     def rename(self, row: SessionInfo, title: str) -> None:
         """Give it a title."""
-        with whereabouts.opened(self._store, row, read_only=False) as session:
+        with self._store.open(row, read_only=False) as session:
             session.set_title(title)
 
     def delete(self, row: SessionInfo) -> str:
         """Delete it; return how many tasks were stopped for it, if any were."""
         stopped: list[StoppedTask] = []
-        with whereabouts.opened(self._store, row, read_only=False):
-            self._store.delete(row.id, stopped=stopped)
+        self._store.delete(row, stopped=stopped)
         return f"{count(len(stopped), 'task')} stopped" if stopped else ""
 
 
@@ -106,10 +108,15 @@ def choose(
         fixed=candidates is not None,
         filter=search,
     )
-    return pick(StoreShelf(store, candidates), state)
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(_SWITCH_S)
+    try:
+        return pick(StoreShelf(store, candidates), state)
+    finally:
+        sys.setswitchinterval(usual)
 
 
-def _listing(rows: Sequence[SessionInfo], root: Path, here: str | None) -> Listing:
+def _listing(rows: Sequence[SessionInfo], unread: Sequence[OSError], root: Path, here: str | None) -> Listing:
     project = paths.project_directory(root, here) if here is not None else None
     known: dict[str, tuple[str | None, bool]] = {}  # many sessions, few directories
     away: dict[Path, str] = {}
@@ -133,7 +140,14 @@ def _listing(rows: Sequence[SessionInfo], root: Path, here: str | None) -> Listi
     def search(typed: str) -> list[int]:
         return [places[id(row)] for row in found.matching(typed)]
 
-    return Listing(rows, search, away, frozenset(gone), _lessons(rows, found))
+    return Listing(rows, search, away, frozenset(gone), _unread(unread), _lessons(rows, found))
+
+
+def _unread(errors: Sequence[OSError]) -> str:
+    sessions = sum(str(error.filename).endswith(".jsonl") for error in errors)
+    counted = [count(sessions, "session")] if sessions else []
+    counted += [count(len(errors) - sessions, "project")] if len(errors) > sessions else []
+    return f"{' and '.join(counted)} cannot be read" if counted else ""
 
 
 def _lessons(rows: Sequence[SessionInfo], found: Searchable[SessionInfo]) -> Callable[[], Callable[[], bool]]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import shutil
 from typing import TYPE_CHECKING
 
-from sessions import clock, paths
-from sessions.cli import output, whereabouts
-from sessions.locks import is_held
-from sessions.ownership import LOCK
+from sessions import clock
+from sessions.belonging import Where
+from sessions.cli import output
 from sessions.picker import words
 from sessions.picker.text import Line, one_line, visible, visible_path
 
@@ -27,12 +26,12 @@ def show(store: SessionStore, home: Whereabouts) -> None:
     """Print the end of the conversation, what of it is unfinished, and how one goes on."""
     from sessions.cli.excerpt import last_lines  # noqa: PLC0415 - only who reads messages pays for pydantic
 
-    with whereabouts.opened(store, home.row, read_only=True) as session:
+    with store.open(home.row, read_only=True) as session:
         output.Findings().warn(session)
         messages = session.recent(_MESSAGES)
         room = max(shutil.get_terminal_size((100, 40)).lines - _AROUND, 12)
         output.lines([_head(home), (), *last_lines(messages, room)])
-        output.lines(_unfinished(home, messages.repaired))
+        output.lines(_unfinished(messages.repaired, is_owned=session.is_owned))
     output.lines(_how_on(home))
 
 
@@ -41,17 +40,17 @@ def _head(home: Whereabouts) -> Line:
     said = [visible(row.id, keep=""), words.ago(row.last_active_at, clock.now())]
     said += [one_line(row.git_branch, 40)] if row.git_branch else []
     said += [f"fork of {visible(row.forked_from[:8], keep='')}"] if row.forked_from is not None else []
-    if home.where is whereabouts.Where.WORKTREE and home.directory is not None:
+    if home.where is Where.WORKTREE and home.directory is not None:
         said.append(visible_path(home.directory))
-    title = one_line(row.title or "(nothing in it yet)", _TITLE_CELLS)
+    title = one_line(row.title or words.UNTITLED, _TITLE_CELLS)
     return ("title", title), ("dim", f" · {' · '.join(said)}")
 
 
-def _unfinished(home: Whereabouts, repaired: int) -> Iterator[Line]:
+def _unfinished(repaired: int, *, is_owned: bool) -> Iterator[Line]:
     if repaired:
         these = "a tool call" if repaired == 1 else f"tool calls in {repaired} messages"
         yield ("warn", "unfinished: "), ("", f"{these} never returned; the model sees that it failed")
-    if is_held(paths.sidecar(home.row.path) / LOCK):
+    if is_owned:
         yield ("warn", "in use: "), ("", "a process has this session open")
 
 

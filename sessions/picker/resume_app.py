@@ -1,6 +1,7 @@
 """The resume picker on a terminal: what ``resume_rows`` says is drawn, ``resume_state`` hears the keys; see ``screen``.
 
-Listing, looking into a session, renaming and deleting run in a thread.
+Listing, looking into a session, renaming and deleting run in a thread; what a listing learns in another one, so that
+nobody waits for it.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ _NAMED_CELLS = 60
 
 class Shelf(Protocol):
     """What the picker needs of a store. All of it is called in a thread, one call at a time.
+
+    What a listing learns is read in another thread, meanwhile.
 
     A ``SessionsError`` or ``OSError`` is shown, and nothing changed by it; what ``list`` raises ends the picker.
     """
@@ -111,9 +114,11 @@ class _ResumePicker:
 
     def work(self, state: ResumeState) -> Callable[[], Step] | None:
         wish = states.wanted(state)
-        if wish is not None and wish.what == "learn":
-            return lambda: self._learnt(state.listing)
-        return (lambda: self._done(wish)) if wish is not None else None
+        return (lambda: self._done(wish)) if wish is not None and wish.what != "learn" else None
+
+    def idle(self, state: ResumeState) -> Callable[[], Step] | None:
+        wish, listing = states.wanted(state), state.listing
+        return (lambda: self._learnt(listing)) if wish is not None and wish.what == "learn" else None
 
     def _preview_lines(self, state: ResumeState) -> list[Line]:
         """Return the lines of the preview; a key that only scrolls does not make them again."""

@@ -151,7 +151,7 @@ def _row(
     room = max(room - width(plain(away)), 1)
     style = "selected" if selected else ""
     title = one_line(row.title or "", room)
-    return (*left, (style if title else "dim", pad(title or _NOTHING, room)), *away, *right)
+    return (*left, (style if title else "dim", pad(title or words.UNTITLED, room)), *away, *right)
 
 
 def _away(state: ResumeState, row: SessionInfo, cells: int) -> Line:
@@ -194,9 +194,10 @@ def _doing(wish: Wish) -> Line:
 
 
 def _details(state: ResumeState) -> Line:
+    unread = state.listing.unread
     row = state.current
     if row is None:
-        return ()
+        return (("warn", f"  {unread}"),) if unread else ()
     where = state.listing.away.get(row.path, "")
     parts = [
         visible(row.id[:8], keep=""),
@@ -206,7 +207,8 @@ def _details(state: ResumeState) -> Line:
         where,
         "its directory is gone" if row.path in state.listing.gone else "",
     ]
-    return (("dim", "  " + " · ".join(filter(None, parts))),)
+    said = " · ".join(filter(None, parts))
+    return ("warn", f"  {unread}" if unread else ""), ("dim", f" · {said}" if unread else f"  {said}")
 
 
 def _keys(state: ResumeState) -> str:

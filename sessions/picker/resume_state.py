@@ -39,6 +39,7 @@ class Listing:
         search: Returns the indexes of the rows a filter means, the best first; asked only for one with words.
         away: For rows of another directory than the current one: the directory, as it is shown.
         gone: The rows whose directory is gone.
+        unread: What is left out because it cannot be read, as a phrase; empty for nothing.
         learn: Reads what else some more of the rows say; what it returns lets ``search`` know that, and tells whether
             there is more to read. None where ``search`` knows all.
     """
@@ -47,6 +48,7 @@ class Listing:
     search: Callable[[str], Sequence[int]] = lambda _: ()
     away: Mapping[Path, str] = field(default_factory=dict)
     gone: frozenset[Path] = frozenset()
+    unread: str = ""
     learn: Callable[[], Callable[[], bool]] | None = None
 
 
@@ -314,8 +316,8 @@ def press(state: ResumeState, key: Press) -> ResumeState:
     """
     if state.left or state.busy is not None:
         return replace(state, leaving=True) if key is Key.INTERRUPT and not state.left else state
-    if key is Key.INTERRUPT or key is Key.LEAVE:
-        return replace(state, left=True, interrupted=key is Key.INTERRUPT)
+    if key is Key.INTERRUPT:
+        return replace(state, left=True, interrupted=True)
     state = replace(state, said="", failed=False) if state.said else state
     if state.doomed is not None:
         return _press_doomed(state, state.doomed, key)
@@ -351,7 +353,7 @@ def _on_row(state: ResumeState, row: SessionInfo | None, key: Key) -> ResumeStat
         case Key.PREVIEW:
             return replace(state, preview=Preview(row))
         case Key.RENAME:
-            text = " ".join((row.title or "").split())[:MAX_CHARACTERS]
+            text = _on_one_line(row.title)
             return replace(state, renaming=Renaming(row, text, len(text)))
         case Key.DELETE:
             return replace(state, doomed=Doomed(row))
@@ -397,12 +399,17 @@ def _press_renaming(state: ResumeState, renaming: Renaming, key: Press) -> Resum
     return replace(state, renaming=Renaming(renaming.row, text, at))
 
 
+def _on_one_line(title: str | None) -> str:
+    return " ".join((title or "").split())[:MAX_CHARACTERS]
+
+
 def _renamed_to(state: ResumeState, renaming: Renaming) -> ResumeState:
+    """Give the title that stands there, be it the prompt that was shown for one; the title it has already: nothing."""
     title = renaming.text.strip()
     if not title:
         return replace(state, said="a title cannot be empty", failed=True)
     closed = replace(state, renaming=None)
-    if title == renaming.row.title:
+    if title == _on_one_line(renaming.row.given_title):
         return closed
     return replace(closed, busy=Wish("rename", renaming.row, title=title))
 

@@ -84,6 +84,9 @@ class _RewindPicker:
     def hit(self, state: PickerState, y: int) -> Press | None:
         return rows.hit(state, y)
 
+    def idle(self, state: PickerState) -> None:
+        """Return nothing: all that is made is waited for."""
+
     def work(self, state: PickerState) -> Callable[[], Step] | None:
         if state.reading:
             return self._opened

@@ -1,7 +1,8 @@
 """A picker on a terminal: it draws what a state says, forwards keys to it, and decides nothing.
 
-What takes long runs in a thread while the screen says so. A key is meant for a screen only when it arrived after that
-screen was drawn: what was typed ahead is taken from the terminal at that moment, and the state hears it as such.
+What takes long runs in a thread while the screen says so; what nobody waits for runs in another one. A key is meant for
+a screen only when it arrived after that screen was drawn: what was typed ahead is taken from the terminal at that
+moment, and the state hears it as such.
 
 Full screen, on the terminal's other page: leaving it brings back what was there. Nothing is written anywhere else.
 """
@@ -85,6 +86,7 @@ class State(Protocol):
 
 
 S = TypeVar("S", bound=State)
+Work = Callable[[], Callable[[S], S]]
 
 
 class Picker(Protocol[S]):
@@ -111,11 +113,15 @@ class Picker(Protocol[S]):
         """Return what a click on a line means; None for nothing."""
         ...
 
-    def work(self, state: S) -> Callable[[], Callable[[S], S]] | None:
+    def work(self, state: S) -> Work[S] | None:
         """Return what is missing in a state: it runs in a thread, and what it returns puts the result in.
 
         None where nothing is. What it raises ends the picker.
         """
+        ...
+
+    def idle(self, state: S) -> Work[S] | None:
+        """Return what is worth doing while nothing is missing; likewise, in another thread: nobody waits for it."""
         ...
 
 
@@ -147,7 +153,7 @@ class _Screen(UIControl, Generic[S]):
     def __init__(self, state: S, picker: Picker[S]) -> None:
         self.state = state
         self.picker = picker
-        self._working = False
+        self._busy: set[str] = set()  # the names of the threads that work
 
     def create_content(self, width: int, height: int) -> UIContent:
         self.state, lines = self.picker.draw(self.state, width, height)
@@ -187,13 +193,17 @@ class _Screen(UIControl, Generic[S]):
             app.key_processor.process_keys()
         if self.state is before:
             self.state = self.picker.shown(before)
-        if not (self.state.left or self._working):
-            work = self.picker.work(self.state)
-            if work is not None:
-                self._start(app, work)
+        if not self.state.left:
+            self._go_on(app, "sessions-picker", self.picker.work)
+            self._go_on(app, "sessions-picker-idle", self.picker.idle)
 
-    def _start(self, app: Application[S], work: Callable[[], Callable[[S], S]]) -> None:
-        loop, self._working = asyncio.get_running_loop(), True
+    def _go_on(self, app: Application[S], thread: str, next_of: Callable[[S], Work[S] | None]) -> None:
+        if thread not in self._busy and (work := next_of(self.state)) is not None:
+            self._start(app, thread, work)
+
+    def _start(self, app: Application[S], thread: str, work: Work[S]) -> None:
+        loop = asyncio.get_running_loop()
+        self._busy.add(thread)
 
         def run() -> None:
             result: Callable[[S], S] | Exception
@@ -205,7 +215,7 @@ class _Screen(UIControl, Generic[S]):
                 loop.call_soon_threadsafe(finish, result)
 
         def finish(result: Callable[[S], S] | Exception) -> None:
-            self._working = False
+            self._busy.discard(thread)
             if app.is_done:
                 return
             if isinstance(result, Exception):
@@ -214,7 +224,7 @@ class _Screen(UIControl, Generic[S]):
             self.state = result(self.state)
             app.invalidate()
 
-        threading.Thread(target=run, name="sessions-picker", daemon=True).start()
+        threading.Thread(target=run, name=thread, daemon=True).start()
 
 
 def _app(screen: _Screen[S], source: Input | None, target: Output | None) -> Application[S]:

@@ -14,6 +14,9 @@ from sessions.picker.text import Fragment, Line, visible, visible_path
 if TYPE_CHECKING:
     from sessions.listing import SessionInfo
 
+UNTITLED = "(untitled)"
+"""What stands for the title of a session that has none, and no prompt or summary that could be one."""
+
 _CHILD_ID = re.compile(r"(?<=subagent-)([0-9a-f]{8})(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _AGES = ((60, 1, "s"), (3600, 60, "m"), (86_400, 3600, "h"), (14 * 86_400, 86_400, "d"), (90 * 86_400, 7 * 86_400, "w"))
 

@@ -114,6 +114,8 @@ def read_end(path: Path, count: int) -> list[Entry]:
     ``after`` comes into it, the whole file is read once, and only those messages are kept. A message whose first place
     lies further back stands at the first place it has in what was read.
     """
+    if count < 1:
+        return []
     behind: list[Entry] = []
     found: set[object] = set()
     compact: Entry | None = None

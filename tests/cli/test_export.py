@@ -328,7 +328,7 @@ def test_json_holds_the_row_of_the_list_and_every_message_byte_for_byte(cli: Cli
 
 def test_an_empty_session_is_exported_in_every_format(cli: Cli, kept: Any) -> None:
     kept.path.write_bytes(b"")
-    assert cli("export", kept.id).out.startswith("# A session without a title\n")
+    assert cli("export", kept.id).out.startswith("# (untitled)\n")
     assert Page(cli("export", kept.id, "-f", "html").out).texts("main") == ["\n"]
     assert cli("export", kept.id, "-f", "json").json["messages"] == []
 

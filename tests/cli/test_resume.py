@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -13,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sessions import SessionStore, assistant_message
-from sessions.cli import shell
+from sessions import SessionStore, assistant_message, paths
+from sessions.cli import clipboard, shell
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -159,13 +161,7 @@ def test_a_directory_that_is_gone_is_not_made(
 def test_a_session_of_another_worktree_goes_on_in_its_directory(
     cli: Callable[..., Any], store: SessionStore, here: Path, tmp_path: Path
 ) -> None:
-    environment = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
-    for words in (
-        ["init", "-q"],
-        ["-c", "user.name=t", "-c", "user.email=t@t", "commit", "-q", "--allow-empty", "-m", "x"],
-        ["worktree", "add", "-q", str(tmp_path / "shop-fix")],
-    ):
-        subprocess.run(["git", *words], cwd=here, env=environment, check=True)
+    git_worktree(here, tmp_path / "shop-fix")
     session = keep(store, tmp_path / "shop-fix", "In the worktree")
     said = cli("resume", session.id, "--json").json
     assert (said["here"], said["workdir"]) == (True, str(tmp_path / "shop-fix"))
@@ -201,6 +197,114 @@ def test_the_session_of_a_subagent_is_not_resumed(cli: Callable[..., Any], store
     done = cli("resume", child.id)
     assert done.exit_code == 3
     assert session.id in done.err
+
+
+def git_worktree(here: Path, worktree: Path) -> None:
+    environment = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
+    for words in (
+        ["init", "-q"],
+        ["-c", "user.name=t", "-c", "user.email=t@t", "commit", "-q", "--allow-empty", "-m", "x"],
+        ["worktree", "add", "-q", str(worktree)],
+    ):
+        subprocess.run(["git", *words], cwd=here, env=environment, check=True)
+
+
+def copied(session: Session, store: SessionStore, directory: Path, said: bytes = b"") -> Path:
+    """A copy of a transcript in another project, written later; ``said`` stands for the directory its header names."""
+    copy = paths.transcript_path(store.root, directory, session.id)
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    copy.write_bytes(
+        session.path.read_bytes().replace(os.fsencode(session.workdir or ""), said or os.fsencode(directory))
+    )
+    later = session.path.stat().st_mtime_ns + 10**9
+    os.utime(copy, ns=(later, later))
+    return copy
+
+
+@pytest.mark.parametrize("moved", [True, False])
+def test_a_session_of_which_a_later_copy_lies_elsewhere_goes_on_in_its_own_project(
+    cli: Callable[..., Any], store: SessionStore, here: Path, tmp_path: Path, moved: bool
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    session = keep(store, here, "Mine", "A title")
+    copied(session, store, other, b"" if moved else os.fsencode(here))
+    for words in (["--continue"], [session.id], [session.id[:12]], ["A title"]):
+        done = cli("resume", *words, "--json")
+        assert done.exit_code == 0
+        assert done.json["session"]["path"] == str(session.path), words
+        assert done.json["here"] is True
+    assert "A title" in cli("resume", "--continue").out
+
+
+def test_an_id_that_two_projects_have_leads_to_the_session_of_the_directory_it_is_typed_in(
+    cli: Callable[..., Any],
+    store: SessionStore,
+    here: Path,
+    other: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    session = keep(store, here, "Mine", "the one")
+    copy = copied(session, store, other)
+    copy.write_bytes(copy.read_bytes().replace(b"the one", b"another"))
+    os.utime(copy)
+    monkeypatch.chdir(tmp_path)
+    command = cli("resume", session.id).out
+    assert str(other).rpartition("s ")[2] in command
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    for line, title in ((command, "another"), (command.replace(command.split(" && ")[0], f"cd {here}"), "the one")):
+        done = subprocess.run(["/bin/sh", "-c", line], env=environment, capture_output=True, check=True)
+        assert done.stdout.decode().startswith(f"{title} · ")
+
+
+def test_of_two_of_one_id_that_of_another_worktree_is_meant(
+    cli: Callable[..., Any], store: SessionStore, here: Path, other: Path, tmp_path: Path
+) -> None:
+    git_worktree(here, tmp_path / "shop-fix")
+    session = keep(store, tmp_path / "shop-fix", "In the worktree")
+    copied(session, store, other)
+    assert cli("resume", session.id, "--json").json["session"]["path"] == str(session.path)
+
+
+SLOW_GIT = """#!/bin/sh
+echo asked >> "$ASKED_GIT"
+exec sleep 60
+"""
+
+
+@pytest.fixture
+def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What is written whenever git is asked; it never answers."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "git").write_text(SLOW_GIT)
+    (tmp_path / "bin" / "git").chmod(0o755)
+    monkeypatch.setenv("ASKED_GIT", str(tmp_path / "asked"))
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    return tmp_path / "asked"
+
+
+@pytest.mark.parametrize("repository", [True, False])
+def test_git_is_not_asked_about_a_session_that_can_be_of_no_worktree(
+    cli: Callable[..., Any],
+    store: SessionStore,
+    here: Path,
+    other: Path,
+    tmp_path: Path,
+    repository: bool,
+    request: Any,
+) -> None:
+    if repository:
+        git_worktree(other, tmp_path / "other-fix")
+        git_worktree(here, tmp_path / "shop-fix")
+    ids = [keep(store, where, "x").id for where in (other, here)]
+    asked = request.getfixturevalue("asked")
+    asked.unlink(missing_ok=True)
+    assert [cli("resume", each, "--json").json["here"] for each in ids] == [False, True]
+    assert not asked.exists()
+    other.rename(tmp_path / "gone")
+    assert cli("resume", ids[0], "--json").json["gone"] is True
+    assert not asked.exists()
 
 
 NAMES = [
@@ -277,6 +381,17 @@ def test_the_program_that_is_set_is_started_in_the_directory_of_the_session(
     ]  # fmt: skip
 
 
+@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="nobody says which signals are ignored")
+def test_the_program_that_is_set_ignores_no_signal(store: SessionStore, here: Path, agent: Path) -> None:
+    (agent.parent / "agent").write_text('#!/bin/sh\ngrep SigIgn /proc/$$/status > "$AGENT_SAID"\n')
+    session = keep(store, here, "x")
+    assert sessions("resume", session.id).returncode == 0
+    ignored = int(agent.read_text().split()[1], 16)
+    inherited = {number for number in signal.valid_signals() if signal.getsignal(number) is signal.SIG_IGN}
+    python_s_own = {signal.SIGPIPE, signal.SIGXFSZ}
+    assert not {number for number in signal.valid_signals() if ignored >> number - 1 & 1} - (inherited - python_s_own)
+
+
 def test_it_is_not_started_for_another_project_nor_for_json(
     cli: Callable[..., Any], store: SessionStore, here: Path, other: Path, agent: Path
 ) -> None:
@@ -309,6 +424,26 @@ def test_a_setting_that_cannot_be_used_is_one_clear_line(
     assert (done.exit_code, done.out) == (2, "")
     assert said in done.err
     assert done.err.count("\n") == 1
+
+
+class Screen(io.StringIO):
+    """A terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("term", "copies"), [("xterm", True), ("dumb", False), (None, False)])
+def test_a_text_is_copied_only_by_a_terminal_that_understands_it(
+    monkeypatch: pytest.MonkeyPatch, term: str | None, copies: bool
+) -> None:
+    screen = Screen()
+    monkeypatch.setattr(sys, "stdout", screen)
+    monkeypatch.delenv("TERM", raising=False)
+    if term is not None:
+        monkeypatch.setenv("TERM", term)
+    assert clipboard.copy("cd x") is copies
+    assert screen.getvalue() == ("\x1b]52;c;Y2QgeA==\x07" if copies else "")
 
 
 # -- without a terminal ------------------------------------------------------------------------------------------------
@@ -470,6 +605,40 @@ def test_forty_columns_and_no_colour(
     user.shows("❯ now        👩", "Ctrl+R rename")
     user.press("\x03")
     assert not re.search("\x1b\\[[0-9;]*3[0-9]m", user.end())
+
+
+def test_the_picker_looks_into_renames_and_deletes_the_session_that_is_shown(
+    resume: Callable[..., Terminal], store: SessionStore, here: Path, other: Path
+) -> None:
+    session = keep(store, here, "Fix the login")
+    copy = copied(session, store, other)
+    user = resume()
+    user.shows("❯ now        Fix the login")
+    user.press("\t")
+    user.shows("Done.", "Esc back")
+    user.press("\x1b")
+    user.shows("Type to filter")
+    user.press("\x12\x15Mine\r")
+    user.shows("it is called Mine now", "Mine")
+    user.press("\x04")
+    user.shows("press Ctrl+D again to delete Mine")
+    user.press("\x04")
+    user.shows("Mine was deleted")
+    user.press("\x03")
+    user.end()
+    assert (session.path.exists(), copy.exists()) == (False, True)
+    assert b"Mine" not in copy.read_bytes()
+
+
+def test_a_session_that_cannot_be_read_is_counted(
+    resume: Callable[..., Terminal], store: SessionStore, here: Path
+) -> None:
+    session = keep(store, here, "Write the docs")
+    session.path.with_name("a.jsonl").symlink_to("nowhere")
+    user = resume()
+    user.shows("1 session", "Write the docs", "1 session cannot be read")
+    user.press("\x03")
+    user.end()
 
 
 def test_the_search_option_opens_the_picker_filtered(

@@ -50,6 +50,7 @@ class Row:
     first_prompt: str | None = None
     forked_from: str | None = None
     damaged: bool = False
+    given_title: str | None = None
 
 
 @pytest.fixture(scope="session")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import re
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pyte
@@ -205,6 +206,31 @@ def test_an_error_while_listing_reaches_the_caller(shelf: FakeShelf) -> None:
     shelf.meanwhile = damaged
     with pytest.raises(DataError):
         choose(shelf, "")
+
+
+def test_a_preview_does_not_wait_for_what_is_read_of_other_sessions(shelf: FakeShelf) -> None:
+    looked = threading.Event()
+    look = shelf.look
+
+    def learn() -> Callable[[], bool]:
+        pipe.send_text(TAB)
+        assert looked.wait(10)
+        return lambda: False
+
+    def looks(row: Any) -> Sequence[Line]:
+        looked.set()
+        return look(row)
+
+    search = Listing(shelf.rows, lambda _: [3], learn=learn)
+    shelf.list = lambda scope: search  # type: ignore[method-assign]
+    shelf.look = looks  # type: ignore[method-assign]
+    with create_pipe_input() as pipe:
+        written = Typing(pipe, "x" + LOOK + CTRL_C)
+        output = Vt100_Output(written, lambda: Size(24, 80), term="xterm", enable_cpr=False)
+        last = pick(shelf, ResumeState(), input=pipe, output=output)
+    assert shelf.asked == [("look", "session number 3")]
+    assert last.preview is not None
+    assert not last.learning
 
 
 def test_scrolling_a_preview_does_not_make_its_lines_again(shelf: FakeShelf, monkeypatch: pytest.MonkeyPatch) -> None:

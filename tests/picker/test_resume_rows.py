@@ -53,7 +53,7 @@ def test_a_row_says_when_what_where_and_what_is_odd(rows: list[Any], now: dateti
     assert "feature/very-long…" in shown[5]
     assert r"\x1b[31mred\ud83d" in shown[6]
     assert "/home/user/other" in shown[6]
-    assert "(nothing in it yet)" in shown[7]
+    assert "(untitled)" in shown[7]
     assert "gone /home/user/gone" in shown[7]
 
 
@@ -61,7 +61,7 @@ def test_a_row_says_when_what_where_and_what_is_odd(rows: list[Any], now: dateti
 def test_columns_stand(rows: list[Any], now: datetime, columns: int) -> None:
     shown = text_of(state_of(rows, columns), now)[3:9]
     assert {width(line) for line in shown} == {columns}
-    for at, word in enumerate(["Fix", "日", "👩", r"\x1b", "(no", "aaa"]):
+    for at, word in enumerate(["Fix", "日", "👩", r"\x1b", "(un", "aaa"]):
         mark = "⑂ " if at == 1 else "! " if at == 2 else ""
         assert width(shown[at].split(mark + word)[0]) == (13 if columns >= 64 else 8)
 
@@ -101,6 +101,15 @@ def test_an_empty_list_says_where_more_is(now: datetime) -> None:
     everywhere = listed(ResumeState(everywhere=True), "all", Listing())
     assert text_of(everywhere, now)[3] == "  There are no sessions."
     assert "No session mentions that." in text_of(press(empty, "x"), now)[3]
+
+
+def test_what_cannot_be_read_is_said_in_front_of_the_details(rows: list[Any], now: datetime) -> None:
+    for some in (rows, []):
+        unread = Listing(some, unread="1 session cannot be read")
+        state = shown(listed(resize(ResumeState(), 80, 16), "project", unread))
+        assert text_of(state, now)[14].startswith("  1 session cannot be read")
+        assert ("00000000" in text_of(state, now)[14]) is bool(some)
+        assert "nothing was deleted" in text_of(replace(state, said="nothing was deleted"), now)[14]
 
 
 def test_a_preview_shows_its_end_and_scrolls(rows: list[Any], now: datetime) -> None:

@@ -239,12 +239,27 @@ def test_a_title_is_edited_in_place(start: ResumeState, rows: list[Any], keys: S
     assert state.renaming is None
 
 
-def test_a_title_that_is_left_blank_or_unchanged_changes_nothing(start: ResumeState, rows: list[Any]) -> None:
-    typing = after(start, rows, RENAME)
+@pytest.mark.parametrize("title", ["Given", "on two\nlines", "  and  spaces "])
+def test_a_title_that_is_left_blank_or_unchanged_changes_nothing(
+    session_row: Callable[..., Any], rows: list[Any], title: str
+) -> None:
+    rows = [session_row(0, title, given_title=title), *rows[1:]]
+    typing = after(drawn(granted(ResumeState(), rows)), rows, RENAME)
     assert after(typing, rows, ESC).renaming is None
-    assert wanted(press(typing, ENTER)) is None
+    unchanged = press(typing, ENTER)
+    assert (wanted(unchanged), unchanged.renaming) == (None, None)
     blank = press(press(typing, Key.CLEAR), ENTER)
     assert (blank.said, blank.failed, blank.renaming is not None) == ("a title cannot be empty", True, True)
+
+
+@pytest.mark.parametrize("prompt", ["Fix the login", "Fix\nthe login", "Fix \t the login"])
+def test_enter_makes_the_prompt_that_was_shown_the_title(
+    session_row: Callable[..., Any], rows: list[Any], prompt: str
+) -> None:
+    rows = [session_row(0, prompt), *rows[1:]]
+    wish = wanted(press(after(drawn(granted(ResumeState(), rows)), rows, RENAME), ENTER))
+    assert wish is not None
+    assert (wish.what, wish.title) == ("rename", "Fix the login")
 
 
 def test_a_renamed_session_stays_selected_where_it_is_listed_now(start: ResumeState, rows: list[Any]) -> None:
