@@ -279,8 +279,8 @@ class SessionStore:
         Args:
             workdir: Whose sessions; default: the current directory.
             scope: ``project``; ``worktrees``: those of all worktrees of the same repository; or ``all``.
-            search: Only those that hold each of its words in title, id, branch or prompts, the best first instead; see
-                `searching`.
+            search: Only those that hold each of its words in title, id, branch or any prompt (its first 8 192
+                characters), the best first instead; see `searching` and, for very many prompts, `reader.prompt_texts`.
             limit: At most so many.
             children: Whether the sessions of subagents follow the session they belong to; they do not count.
             unread: Gets why a transcript, or a directory of transcripts, cannot be read and is left out.
@@ -297,6 +297,15 @@ class SessionStore:
 
             rows = searching.matching(rows, search, _prompts)[:limit]
         return [*overview.with_children(rows)] if children else rows
+
+    def resuming(self, row: SessionInfo) -> None:
+        """Note that somebody goes on with a session: no retention takes it within a day, though nobody has it open yet.
+
+        Nothing of the session changes. Where it cannot be noted, nothing happens.
+        """
+        from sessions import resumed
+
+        resumed.note(self.root, row.path)
 
     def grep(
         self,
@@ -582,7 +591,7 @@ def _prompts(row: SessionInfo) -> builtins.list[str]:
     from sessions.transcript import reader
 
     try:
-        return reader.prompt_beginnings(row.path)
+        return reader.prompt_texts(row.path)
     except OSError:  # it went, or may not be read: what the row says is all there is
         return []
 

@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessions import assistant_message
-from sessions.searching import Searchable, fold, matching
+from sessions import assistant_message, searching
+from sessions.cli.shelf import StoreShelf
+from sessions.searching import Searchable, fold, matching, read
+from sessions.transcript import reader
 
 TEXTS = st.text(st.characters(codec=None), max_size=40)
 
@@ -182,6 +184,47 @@ def test_a_slip_is_forgiven_in_what_was_learnt_later():
     assert index.matching("refcator") == [rows[1]]
 
 
+@given(st.lists(st.text("ab C\n", max_size=30), min_size=1, max_size=6), st.text("abC ", min_size=1, max_size=8))
+def test_what_is_typed_letter_by_letter_finds_what_it_would_at_once(texts, query):
+    rows = [Row(f"ab{number}aba{number}", title=text[:3]) for number, text in enumerate(texts)]
+    typed = Searchable(rows)
+    for row, text in zip(rows, texts, strict=True):
+        typed.learn(row, read([text]))
+    for end in range(1, len(query) + 1):
+        fresh = Searchable(rows)
+        for row, text in zip(rows, texts, strict=True):
+            fresh.learn(row, [text])
+        assert typed.matching(query[:end]) == fresh.matching(query[:end])
+
+
+def test_what_is_learnt_between_two_letters_is_found():
+    rows = titles("one", "two")
+    index = Searchable(rows)
+    assert index.matching("ca") == []
+    index.learn(rows[1], read(["the cats"]))
+    assert index.matching("ca") == index.matching("cat") == [rows[1]]
+
+
+def test_of_all_rows_together_so_much_is_held_and_then_the_beginnings(monkeypatch):
+    monkeypatch.setattr(searching, "_HELD_CHARACTERS", 1000)
+    rows = titles("one", "two", "three")
+    index = Searchable(rows)
+    said = [f"{first} {'x' * 500} {last}" for first, last in (("ape", "bat"), ("cow", "dog"), ("emu", "fox"))]
+    for _ in range(2):  # what is learnt anew takes the place of what was known
+        for row, text in zip(rows, said, strict=True):
+            index.learn(row, read([text]))
+    assert [index.matching(word) for word in ("ape", "cow", "emu")] == [[row] for row in rows]
+    assert [index.matching(word) for word in ("bat", "dog", "fox")] == [[rows[0]], [], []]
+
+
+def test_a_word_longer_than_any_is_no_slip_of_what_it_begins_with():
+    rows = titles("one")
+    index = Searchable(rows)
+    index.learn(rows[0], ["x" * 5000])
+    assert index.matching("y" + "x" * 4999) == []
+    assert index.matching("x" * 4999) == rows
+
+
 def test_a_store_searches_all_visible_prompts_wherever_they_stand(store, project):
     with store.create(project) as told, store.create(project) as titled:
         for word in ("one", "two basket", "three"):
@@ -197,7 +240,41 @@ def test_a_store_searches_all_visible_prompts_wherever_they_stand(store, project
     assert [row.id for row in store.list(project, search="basket", limit=1)] == [titled.id]
     assert [row.id for row in store.list(project, search="LATER prompt")] == [told.id]
     assert store.list(project, search="needle") == []
-    assert store.list(project, search="end of it") == []  # of each prompt the beginning is searched
+    assert [row.id for row in store.list(project, search="end of it")] == [titled.id]
+
+
+def test_of_a_prompt_so_much_is_searched_and_of_a_session_with_very_many_the_beginning_of_each(store, project):
+    with store.create(project) as session:
+        with session.begin_turn(f"{'x' * 8185} inside beyond"):
+            pass
+        for number in range(140):
+            with session.begin_turn(f"start{number} {'y' * 8000} finish{number}"):
+                pass
+    texts = reader.prompt_texts(session.path)
+    assert (texts[0], len(texts)) == (f"{'x' * 8185} inside", 141)
+    whole = [text for text in texts if "finish" in text]
+    assert texts[: len(whole) + 1] == [texts[0], *whole]
+    assert 1 << 20 <= sum(map(len, texts[: len(whole) + 1])) < (1 << 20) + 8192
+    assert {len(text) for text in texts[len(whole) + 1 :]} == {200}
+    for query, finds in (
+        ("inside", True),
+        ("beyond", False),
+        ("finish1", True),
+        ("start139", True),
+    ):
+        assert bool(store.list(project, search=query)) is finds, query
+
+
+def test_the_picker_learns_whole_prompts(store, project):
+    for said in ("hay", f"{'x ' * 2000} needle"):
+        with store.create(project) as session, session.begin_turn(said):
+            pass
+    listing = StoreShelf(store).list("all")
+    assert listing.search("needle") == []
+    while listing.learn()():
+        pass
+    assert [listing.rows[at].id for at in listing.search("needle")] == [session.id]
+    assert [listing.rows[at].id for at in listing.search("neelde")] == [session.id]
 
 
 def test_a_hidden_prompt_is_not_found(store, project):

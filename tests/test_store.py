@@ -405,3 +405,14 @@ def test_a_root_the_environment_gives_relative_is_made_absolute_at_once(tmp_path
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SESSIONS_HOME", "here")
     assert SessionStore().root == tmp_path / "here"
+
+
+def test_the_row_of_a_session_is_the_one_a_list_shows_and_a_removed_one_has_none(store, project):
+    with store.create(project) as session:
+        with pytest.raises(NotFoundError, match="its transcript is gone"):
+            store.row(session)
+        session.append(user_message("hello"))
+        assert store.row(session).to_json() == store.list(project)[0].to_json()
+        session.path.unlink()
+        with pytest.raises(NotFoundError, match="its transcript is gone"):
+            store.row(session)

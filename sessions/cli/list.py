@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 @click.option(
     "--search",
     metavar="TEXT",
-    help="Only those with each word of TEXT in title, id, branch or prompts, the best first. Slips of the fingers are"
-    " forgiven.",
+    help="Only those with each word of TEXT in title, id, branch or any prompt (its first 8192 characters), the best"
+    " first. Slips of the fingers are forgiven.",
 )
 @click.option(
     "--grep",
@@ -107,6 +107,10 @@ def _here() -> str:
 
 
 def _say_nothing(*, begun: bool, searched: bool, scope: ListScope) -> None:
-    hint = "" if scope == "all" else "; --all shows those of other directories"
+    hint = {
+        "project": "; --worktrees shows those of this repository, --all those of other directories",
+        "worktrees": "; --all shows those of other directories",
+        "all": "",
+    }[scope]
     said = f"no session mentions that{hint}" if searched else f"no sessions here{hint}" if begun else "no sessions yet"
     output.text(said, error_stream=True)

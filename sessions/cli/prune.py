@@ -45,7 +45,8 @@ def command(*, undo: bool, dry_run: bool, yes: bool, as_json: bool) -> None:
         output.ask("Remove it for good?", error_stream=as_json)
     if not dry_run:  # what becomes due while somebody reads the question was not agreed to
         unread.clear()
-        pruned = store.prune(undo=undo, confirmed=None if yes else pruned, unread=unread)
+        done = store.prune(undo=undo, confirmed=None if yes else pruned, unread=unread)
+        pruned = [*done, *(each for each in pruned if each.skipped is not None)]
     output.warn_unread(unread)
     removed = not dry_run and any(each.skipped is None for each in pruned)
     with output.after("what is beyond the limits was removed") if removed else nullcontext():

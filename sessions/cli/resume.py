@@ -13,7 +13,7 @@ import click
 from sessions import hosts
 from sessions.belonging import Where
 from sessions.cli import options, output, shell, whereabouts
-from sessions.errors import AmbiguousError, RequestError
+from sessions.errors import AmbiguousError, LockedError, RequestError
 from sessions.picker.text import one_line, visible, visible_path
 
 if TYPE_CHECKING:
@@ -26,8 +26,18 @@ if TYPE_CHECKING:
 _CANCELLED = 130
 
 
-@click.command("resume")
-@click.argument("reference", metavar="[ID]", required=False)
+_KEYS = """\b
+In the picker:
+  letters  filter by title, id, branch and prompts
+  Ctrl+A   all projects               Ctrl+W   all worktrees of this repository
+  Space    look at the last messages (Tab while a filter is typed)
+  Ctrl+R   rename                     Ctrl+D   delete; twice
+  Enter    resume                     Esc      clear the filter, leave
+"""
+
+
+@click.command("resume", epilog=_KEYS)
+@click.argument("reference", metavar="[ID]", required=False, shell_complete=options.complete_sessions)
 @click.option("--continue", "latest", is_flag=True, help="The session of this directory that was touched last.")
 @click.option("--all", "everywhere", is_flag=True, help="Choose among the sessions of all projects.")
 @click.option("--worktrees", is_flag=True, help="Choose among those of all worktrees of this repository.")
@@ -64,12 +74,14 @@ def command(
         output.structured(_as_json(home))
     elif not home.here:
         _send_elsewhere(home)
+        store.resuming(home.row)
     elif program is not None:
         _hand_over(store, program, home)
     else:
         from sessions.cli.standing import show  # noqa: PLC0415 - only where it is shown
 
         show(store, home)
+        store.resuming(home.row)
 
 
 def _program(store: SessionStore) -> tuple[str, ...] | None:
@@ -136,7 +148,11 @@ def _send_elsewhere(home: Whereabouts) -> None:
         case Where.GONE:
             assert home.directory is not None
             made = visible(f"mkdir -p {shell.quoted(home.directory)}", keep="")
-            said = f"'{title}' is of a directory that is gone: {directory}; nothing was made of it. First:  {made}"
+            fork = output.command("fork", home.row.id, "--workdir", ".")
+            said = (
+                f"'{title}' is of a directory that is gone: {directory}. Make it again:  {made}\n"
+                f"or, where the project was moved, go on from its new place:  {fork}\nThen, or all the same:"
+            )
         case _:
             said = f"'{title}' is of another directory: {directory}"
     from sessions.cli.clipboard import copy  # noqa: PLC0415 - only where there is something to copy
@@ -152,6 +168,10 @@ def _send_elsewhere(home: Whereabouts) -> None:
 def _hand_over(store: SessionStore, program: tuple[str, ...], home: Whereabouts) -> NoReturn:
     """Become the program that goes on with a session, in the session's directory."""
     assert home.directory is not None
+    with store.open(home.row, read_only=True) as session:
+        if session.is_owned:
+            raise LockedError(session.id, None, None)
+    store.resuming(home.row)
     words = hosts.filled(program, id=home.row.id, path=os.fspath(home.row.path), workdir=home.directory)
     os.chdir(home.directory)
     sys.stdout.flush()

@@ -7,7 +7,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from sessions import paths
+from sessions import paths, searching
 from sessions.cli import whereabouts
 from sessions.cli.excerpt import excerpt
 from sessions.picker.resume_state import Listing, ResumeState
@@ -155,11 +155,11 @@ def _lessons(rows: Sequence[SessionInfo], found: Searchable[SessionInfo]) -> Cal
     rest = iter(rows)
 
     def lesson() -> Callable[[], bool]:
-        read: list[tuple[SessionInfo, list[str]]] = []
+        read: list[tuple[SessionInfo, searching.Prompts]] = []
         size = 0
         for row in rest:
             with contextlib.suppress(OSError):  # it is gone, or cannot be read: it is found by what the list knows
-                read.append((row, reader.prompt_beginnings(row.path)))
+                read.append((row, searching.read(reader.prompt_texts(row.path))))
                 size += row.path.stat().st_size
             if size >= _LESSON_BYTES or len(read) >= _LESSON_ROWS:
                 break

@@ -56,4 +56,6 @@ def _unfinished(repaired: int, *, is_owned: bool) -> Iterator[Line]:
 
 def _how_on(home: Whereabouts) -> Iterator[Line]:
     yield (("dim", f'An agent goes on with it by  store.open("{visible(home.row.id, keep="")}")'),)
-    yield (("dim", 'To start yours from here, put into settings.toml:  [resume] command = ["my-agent", "{id}"]'),)
+    yield (("dim", "To start yours from here, put two lines into settings.toml:"),)
+    yield (("dim", "  [resume]"),)
+    yield (("dim", '  command = ["my-agent", "{id}"]'),)

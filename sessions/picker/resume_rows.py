@@ -224,7 +224,9 @@ def _keys(state: ResumeState) -> str:
         scopes.append("Ctrl+W this worktree" if state.worktrees else "Ctrl+W worktrees")
     full = " · ".join([f"Enter resume · {look} look", *scopes, "Ctrl+R rename · Ctrl+D delete", f"Esc {leave}"])
     short = full.replace("Ctrl+", "^")
-    return next((text for text in (full, short, least) if width(text) <= state.width), "Enter resume")
+    some = " ".join(["^A all", *(["^W worktrees"] if state.several else []), "^R rename ^D delete"])
+    tight = least if state.fixed else f"Enter · {look} look · {some} · Esc"
+    return next((text for text in (full, short, tight, least) if width(text) <= state.width), "Enter resume")
 
 
 def _preview_screen(state: ResumeState, preview: Preview, lines: Sequence[Line]) -> list[Line]:

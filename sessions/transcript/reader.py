@@ -22,7 +22,7 @@ __all__ = [
     "has_snapshots",
     "head",
     "place_of",
-    "prompt_beginnings",
+    "prompt_texts",
     "read_end",
     "read_entries",
     "read_history",
@@ -35,6 +35,8 @@ __all__ = [
     "torn_at",
     "torn_tail",
 ]
+
+_PROMPT_CHARACTERS, _SESSION_CHARACTERS = 8 << 10, 1 << 20
 
 Rule = Callable[[list[scanning.Place]], list[scanning.Place]]
 
@@ -70,13 +72,29 @@ def read_prompt(path: Path, prompt: Prompt) -> str:
         return turns.prompt_text(_entry_at(descriptor, prompt.offset, prompt.end))
 
 
-def prompt_beginnings(path: Path) -> list[str]:
-    """Return the first 200 characters of every visible prompt, in order; see `scan` for what it costs.
+def prompt_texts(path: Path) -> list[str]:
+    """Return the text of every visible prompt, in order, as far as a search looks into it.
+
+    That are the first 8 192 characters of each. Of a session with more than 1 048 576 in them, those behind get their
+    first 200 characters. It costs what `scan` does, and reading the lines of long prompts once more.
 
     Raises:
         OSError: The file cannot be read.
     """
-    return [prompt.preview[:SHORT_CHARACTERS] for prompt in scan(path, deep=False).prompts]
+    texts: list[str] = []
+    room = _SESSION_CHARACTERS
+    prompts = scan(path, deep=False).prompts
+    with lines.opened(path) as (descriptor, _):
+        for prompt in prompts:
+            text = prompt.preview
+            if room <= 0:
+                text = text[:SHORT_CHARACTERS]
+            elif prompt.truncated:
+                entry = _entry_at(descriptor, prompt.offset, prompt.end)
+                text = turns.prompt_text(entry)[:_PROMPT_CHARACTERS] if entry.id == prompt.id else text
+            texts.append(text)
+            room -= len(text)
+    return texts
 
 
 def read_view(path: Path) -> list[Entry]:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from sessions import SessionStore, assistant_message, grepping, user_message
 from sessions.searching import Searchable
+from sessions.transcript.reader import prompt_texts
 
 WORDS = [
     "add",
@@ -56,10 +57,27 @@ def main() -> None:
                 lambda pattern=pattern: sum(1 for p in paths for _ in grepping.hits_in(p, pattern)),
                 bare,
             )
-        index = Searchable(store.list(scope="all") * (3000 // count + 1))
-        for typed in ("b", "basket", "basket slow", "baskte"):
-            timed(f"typing {typed!r} over {len(index)} rows", lambda typed=typed: len(index.matching(typed)))
+        for rows in (store.list(scope="all"), [row for _ in range(3000 // count) for row in store.list(scope="all")]):
+            index = Searchable(rows)
+            learnt = [(row, prompt_texts(row.path)) for row in rows]
+            size = sum(len(text) for _, texts in learnt for text in texts)
+            print(f"{len(index)} rows with {size / 1e6:.1f} million characters of prompts")
+            timed("learning them", lambda index=index, learnt=learnt: [index.learn(*each) for each in learnt] and None)
+            for word in ("basket slow", "baskte", "xyzzy"):
+                type_out(index, word)
     print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024} MiB")
+
+
+def type_out(index: Searchable, word: str) -> None:
+    """Say what the letters of a word cost that is typed for the first time."""
+    index.learn(index.matching("")[0], ["so that it forgets what was typed before"])
+    index.matching("none of these")  # collects the words of all rows
+    took = []
+    for end in range(1, len(word) + 1):
+        before = time.process_time()
+        index.matching(word[:end])
+        took.append((time.process_time() - before) * 1000)
+    print(f"typing {word!r:33} {sum(took) / len(took):8.1f} ms a letter, at most {max(took):.1f} ms")
 
 
 def made(root: Path, count: int, size: int) -> list[Path]:
@@ -70,7 +88,7 @@ def made(root: Path, count: int, size: int) -> list[Path]:
         path = project / f"{uuid.UUID(int=CHOICE.getrandbits(128))}.jsonl"
         with path.open("wb") as file:
             while file.tell() < size:
-                file.write(user_message(said(25)).to_line() + b"\n")
+                file.write(user_message(said(CHOICE.choice((25, 25, 25, 400)))).to_line() + b"\n")
                 for _ in range(4):
                     tool = {"type": "tool", "id": "t", "name": "Read", "parameters": "{}", "stage": "end"}
                     answer = assistant_message(said(30), blocks=[{**tool, "result": f"{said(12)}\n" * 100}])

@@ -183,7 +183,10 @@ def test_search_finds_words_in_prompts_in_spite_of_a_slip_and_the_best_comes_fir
     assert cli("list", "--search", "delte notes").out.split()[0] == kept.id[:8]
     nothing = cli("list", "--search", "banana")
     assert (nothing.exit_code, nothing.out) == (0, "")
-    assert nothing.err == "no session mentions that; --all shows those of other directories\n"
+    assert (
+        nothing.err
+        == "no session mentions that; --worktrees shows those of this repository, --all those of other directories\n"
+    )
 
 
 def test_children_are_listed_below_their_parent_only_where_asked_for(cli: Cli, kept: Any):

@@ -191,6 +191,14 @@ def test_a_session_that_is_too_old_only_after_the_question_stays(in_terminal: An
     assert (old.path.exists(), session.path.exists()) == (False, True)
 
 
+def test_what_is_skipped_is_said_where_there_is_nothing_to_ask_about(in_terminal: Any, old: Any) -> None:
+    with SessionStore(old.root, retention=False).open(old.id):
+        terminal = in_terminal(["-m", "sessions", "prune"], columns=200, lines=20)
+        terminal.shows(f"session {old.id} was skipped: it is open", "nothing to prune")
+        terminal.end()
+    assert (terminal.exit_code, old.path.exists()) == (0, True)
+
+
 def test_an_old_session_that_is_open_is_skipped_and_said_once(cli: Cli, old: Any) -> None:
     with SessionStore(old.root, retention=False).open(old.id):
         done = cli("prune", "--yes", "--json")

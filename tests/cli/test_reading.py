@@ -34,7 +34,10 @@ def test_list_shows_only_this_project_unless_all_are_asked_for(
     other.mkdir()
     monkeypatch.chdir(other)
     here = cli("list")
-    assert (here.out, here.err) == ("", "no sessions here; --all shows those of other directories\n")
+    assert (here.out, here.err) == (
+        "",
+        "no sessions here; --worktrees shows those of this repository, --all those of other directories\n",
+    )
     everywhere = cli("list", "--all")
     assert kept.id[:8] in everywhere.out
     assert str(kept.project) in everywhere.out

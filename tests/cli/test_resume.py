@@ -10,12 +10,13 @@ import re
 import signal
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sessions import SessionStore, assistant_message, paths
+from sessions import SessionStore, assistant_message, paths, user_message
 from sessions.cli import clipboard, shell
 
 if TYPE_CHECKING:
@@ -673,3 +674,41 @@ def test_a_damaged_setting_is_said_before_a_picker_opens(
     user = resume()
     assert "?1049h" not in user.end()
     assert user.exit_code == 2
+
+
+def test_a_session_in_use_is_not_handed_to_a_program(
+    cli: Callable[..., Any], store: SessionStore, here: Path, tmp_path: Path
+) -> None:
+    started = tmp_path / "started"
+    with store.create(here) as session:
+        session.append(user_message("hello"))
+        (store.root / "settings.toml").write_text(f'[resume]\ncommand = ["touch", "{started}"]\n')
+        done = cli("resume", session.id)
+    assert (done.exit_code, started.exists()) == (5, False)
+    assert "is open in" in done.err
+
+
+def test_what_is_said_to_put_into_the_settings_can_be_put_there(
+    cli: Callable[..., Any], store: SessionStore, here: Path
+) -> None:
+    with store.create(here) as session:
+        session.append(user_message("hello"))
+    said = cli("resume", session.id).out
+    lines = said[said.index("  [resume]") :].splitlines()
+    assert tomllib.loads("\n".join(lines)) == {"resume": {"command": ["my-agent", "{id}"]}}
+
+
+def test_a_session_that_is_resumed_is_safe_from_retention_until_its_host_has_it(
+    cli: Callable[..., Any], store: SessionStore, here: Path
+) -> None:
+    with store.create(here) as session:
+        session.append(user_message("hello"))
+    os.utime(session.path, (0, 0))
+    (store.root / "settings.toml").write_text("[retention]\ncleanup_period_days = 30\n")
+    before = session.path.stat()
+    assert cli("resume", session.id).exit_code == 0
+    after = session.path.stat()
+    assert (after.st_mtime_ns, after.st_ino, after.st_size) == (before.st_mtime_ns, before.st_ino, before.st_size)
+    (pruned,) = store.prune()
+    assert "resumed" in (pruned.skipped or "")
+    assert session.path.exists()
