@@ -682,9 +682,9 @@ def test_a_session_in_use_is_not_handed_to_a_program(
     started = tmp_path / "started"
     with store.create(here) as session:
         session.append(user_message("hello"))
-        (store.root / "settings.toml").write_text(f'[resume]\ncommand = ["touch", "{started}"]\n')
+        (store.root / "settings.toml").write_text(f'[resume]\ncommand = ["touch", "{started}", "{{id}}"]\n')
         done = cli("resume", session.id)
-    assert (done.exit_code, started.exists()) == (5, False)
+    assert (done.exit_code, started.exists()) == (5, False), done.err
     assert "is open in" in done.err
 
 
