@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+_BLANKS = str.maketrans("\t\n\r", "   ")  # what is pasted may hold several lines
+
 
 class Key(Enum):
     """A key with a name. A typed character is a ``str``, a click a :class:`Click`."""
@@ -62,5 +64,5 @@ def in_sight(at: int, top: int, length: int, page: int) -> tuple[int, int]:
 def typed(text: str, key: Press, *, limit: int) -> str:
     """Return what a key makes of a filter: characters are added, Backspace takes the last one, Ctrl-U all."""
     if isinstance(key, str):
-        return "".join(char for char in text + key if char.isprintable())[:limit]
+        return "".join(char for char in text + key.translate(_BLANKS) if char.isprintable())[:limit]
     return text[:-1] if key is Key.BACKSPACE else ""

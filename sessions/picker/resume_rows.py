@@ -183,7 +183,7 @@ def _question(doomed: Doomed) -> Line:
     return (
         ("warn", "press Ctrl+D again to delete "),
         ("strong", one_line(doomed.row.title or doomed.row.id, _NAMED_CELLS)),
-        ("", f", {doomed.note}" if doomed.note else ""),
+        ("", f"; {doomed.note}" if doomed.note else ""),
     )
 
 

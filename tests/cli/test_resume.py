@@ -560,7 +560,7 @@ def test_rename_and_delete_with_real_keys(resume: Callable[..., Terminal], store
     user.press(DOWN)
     user.shows("❯ now        Fix the login")
     user.press("\x04")
-    user.shows("press Ctrl+D again to delete Fix the login, 1 subagent and snapshots and undo records go with it")
+    user.shows("press Ctrl+D again to delete Fix the login; 1 subagent and snapshots and undo records go with it")
     user.press("x")
     user.shows("nothing was deleted")
     user.press("\x04")

@@ -164,7 +164,7 @@ def test_a_second_ctrl_d_typed_before_the_question_stood_there_deletes_nothing(s
         output = Vt100_Output(written, lambda: Size(24, 80), term="xterm", enable_cpr=False)
         pick(shelf, ResumeState(), input=pipe, output=output)
     assert [asked[0] for asked in shelf.asked] == ["list", "weigh"]
-    assert "press Ctrl+D again to delete session number 0, 3 subagents go with it" in last_screen(written.getvalue())
+    assert "press Ctrl+D again to delete session number 0; 3 subagents go with it" in last_screen(written.getvalue())
 
 
 def test_a_deletion_says_what_happened(shelf: FakeShelf) -> None:

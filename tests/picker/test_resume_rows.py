@@ -82,7 +82,7 @@ def test_questions_and_news_stand_below_or_on_a_small_screen_above(rows: list[An
         state = press(state_of(rows, 100, lines), Key.DELETE)
         assert text_of(state, now)[at] == "looking what belongs to it …"
         state = weighed(state, rows[0], "2 subagents go with it")
-        assert text_of(state, now)[at] == "press Ctrl+D again to delete Fix the login, 2 subagents go with it"
+        assert text_of(state, now)[at] == "press Ctrl+D again to delete Fix the login; 2 subagents go with it"
         state = press(state, "n")
         assert text_of(state, now)[at] == "nothing was deleted"
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessions.picker.keys import Click, Key, Press
+from sessions.picker.keys import Click, Key, Press, typed
 from sessions.picker.resume_state import (
     Listing,
     ResumeState,
@@ -361,3 +361,7 @@ def test_laws(session_row: Callable[..., Any], script: list[Any]) -> None:
         assert 0 <= state.selected <= max(len(state.matches) - 1, 0)
         assert state.top <= state.selected < state.top + state.page
         assert state.preview is None or state.preview.up >= 0
+
+
+def test_lines_that_are_pasted_stay_apart_in_the_filter():
+    assert typed("", "several\nlines\twith\r\nblanks", limit=80) == "several lines with  blanks"

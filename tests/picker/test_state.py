@@ -119,7 +119,7 @@ def test_backspace_widens_the_filter_again_and_keeps_the_selected_prompt() -> No
 
 
 def test_the_filter_takes_no_control_characters() -> None:
-    assert presses(start(of("a")), "a\x1b[2J\n\ud83d").filter == "a[2J"
+    assert presses(start(of("a")), "a\x1b[2J\n\ud83db").filter == "a[2J b"
 
 
 def test_escape_leaves_without_an_outcome_also_with_a_filter() -> None:
