@@ -43,8 +43,9 @@ again, and the transaction moves the subagents' sessions into the undo record. W
 by a task of its own, is not taken back.
 
 **Lists** (`sessions.overview`) read names, what the system says of each file, and the two ends of those that changed
-since the last list: the rows of the others lie in ``<root>/cache`` (`sessions.row_cache`), which anybody may remove.
-Which project a session belongs to is what its header says; the name of its directory proves nothing.
+since the last list: the rows of the others lie in ``<root>/cache`` (`sessions.row_cache`), which anybody may remove,
+with notes of what was resumed within a day (`sessions.resumed`), which spare it from retention. Which project a session
+belongs to is what its header says; the name of its directory proves nothing.
 
 **Forks** (`sessions.forks`) carry lines, timeline and linked snapshots of their parent, and need it no more. One that a
 rewind goes on in is made where nobody sees it and published by the transaction (`sessions.rewind.offshoots`).
@@ -65,6 +66,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from sessions.belonging import Belonging as Belonging
+    from sessions.belonging import Where as Where
     from sessions.compaction import Compaction as Compaction
     from sessions.errors import AmbiguousError as AmbiguousError
     from sessions.errors import BusyError as BusyError
@@ -79,6 +82,7 @@ if TYPE_CHECKING:
     from sessions.errors import StaleError as StaleError
     from sessions.errors import UnstoppableError as UnstoppableError
     from sessions.forks import ForkPlan as ForkPlan
+    from sessions.grepping import Hit as Hit
     from sessions.joining import subagent_from_env as subagent_from_env
     from sessions.listing import SessionInfo as SessionInfo
     from sessions.rewind.diff import Diff as Diff
@@ -117,6 +121,8 @@ _HOMES = {
         "NothingToUndoError", "RequestError", "SessionsError", "StaleError", "UnstoppableError",
     ),
     "sessions.forks": ("ForkPlan",),
+    "sessions.belonging": ("Belonging", "Where"),
+    "sessions.grepping": ("Hit",),
     "sessions.listing": ("SessionInfo",),
     "sessions.rewind.diff": ("Diff", "FileDiff"),
     "sessions.rewind.plan": (

@@ -54,9 +54,10 @@ def _twins(root: Path, path: Path, title: str) -> list[Path]:
 
 def _is_titled(path: Path, title: str) -> bool:
     try:
-        return listing.row_of(path).given_title == title
+        row = listing.row_of(path)
     except OSError:
         return False
+    return title in {row.given_title, row.title}
 
 
 def _begins(path: Path, reference: str) -> bool:

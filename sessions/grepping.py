@@ -136,7 +136,7 @@ def among(
     """
     pattern, found = pattern_of(text), 0
     for at, row in enumerate(rows):
-        if found == limit:
+        if limit is not None and found >= limit:
             return
         looking(at)
         hits = _readable(row.path, pattern, unread)

@@ -125,8 +125,7 @@ class Overview:
 
     def _give_back(self, taken: dict[str, RowCache]) -> None:
         if self._caches is not None:
-            for cache in taken.values():
-                self._caches.give_back(cache)
+            self._caches.give_back(taken.values())
 
     def _read(self, found: Found) -> Facts | None:
         _, name, directory = found

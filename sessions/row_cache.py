@@ -1,19 +1,20 @@
 """Rows of lists that were read before, kept so that a file that did not change is not opened again.
 
 One file a project's directory, ``<root>/cache/rows/<name>.json``: a line that says what the second one is, and a line
-of JSON, a list of rows, each a list of its fields. It may be removed at any time. What it says of a
-transcript counts only while the system says of the file what it said then: size, times and inode (device and path are
-the directory's). A row of a file written less than two seconds before it was read is not kept: a further write might
-leave its times as they are. A cache that is cut, damaged, of another version or that cannot be written changes nothing
-but the time a list takes; it is replaced in one step, without waiting for the disk.
+of JSON, a list of rows, each a list of its fields. It may be removed at any time. What it says of a transcript counts
+only while the system says of the file what it said then: size, times and inode (device and path are the directory's). A
+row of a file written less than two seconds before it was read is not kept: a further write might leave its times as
+they are. What the sidecar told when the row was read (that nothing is hidden in the file, that it has no title) is not
+asked again. A cache that is cut, damaged, of another version or that cannot be written changes nothing but the time a
+list takes; it is replaced in one step, without waiting for the disk.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import threading
 import zlib
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -35,29 +36,27 @@ _LARGEST_BYTES = 32 << 20  # of more sessions than that no cache is kept
 class RowCaches:
     """The row caches of one store. They stay in memory from one list to the next, as long as that are few rows.
 
-    Each is given to one list at a time; another that wants it meanwhile reads it from disk.
+    Each is given to one list at a time; another that wants it meanwhile reads it from disk. No lock is needed, so none
+    can be held when a process forks.
     """
 
     def __init__(self, root: Path) -> None:
         self._root = str(root)
-        self._guard = threading.Lock()
         self._idle: dict[tuple[str, bool], RowCache] = {}
-        self._rows = 0
 
     def take(self, directory: str, *, children: bool = False) -> RowCache:
         """Return the cache of a project's directory; see ``RowCache``."""
-        with self._guard:
-            cache = self._idle.pop((directory, children), None)
-            self._rows -= len(cache.known) if cache is not None else 0
+        cache = self._idle.pop((directory, children), None)
         return cache or RowCache(self._root, directory, children=children)
 
-    def give_back(self, cache: RowCache) -> None:
-        """Write what changed in a cache that was taken."""
-        cache.save()
-        with self._guard:
-            if cache.key not in self._idle and self._rows + len(cache.known) <= _HELD_ROWS:
+    def give_back(self, taken: Iterable[RowCache]) -> None:
+        """Write what changed in caches that were taken."""
+        rows = sum(len(cache.known) for cache in list(self._idle.values()))
+        for cache in taken:
+            cache.save()
+            rows += len(cache.known)
+            if rows <= _HELD_ROWS:
                 self._idle[cache.key] = cache
-                self._rows += len(cache.known)
 
     def discard(self, directory: str) -> None:
         """Remove what is kept of a project's directory; where that fails, the next list drops what is gone."""

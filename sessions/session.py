@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from sessions import forks, leftovers
+from sessions import catalog, forks, leftovers
 from sessions.compaction import Compaction, compact
 from sessions.errors import RequestError
 from sessions.going_back import GoingBack, refuse_running
@@ -239,11 +239,16 @@ class Session:
         return Messages(list(reader.read_history(self._source)) if self._source.exists() else [])
 
     def lines(self, *, history: bool) -> Iterator[Entry]:
-        """Yield the lines of what `history` returns, or `messages`, one in memory at a time; for long conversations."""
+        """Yield the lines of a conversation, one in memory at a time, for long ones.
+
+        Args:
+            history: Every visible message once, at its first place with its last content, as the file has it; else what
+                `messages` returns.
+        """
         if not self._source.exists():
             return iter(())
         if history:
-            return reader.read_history(self._source)
+            return reader.read_told(self._source)
         return map(self._unfinished.look().shown, reader.stream_view(self._source))
 
     def checkpoints(self) -> list[Checkpoint]:
@@ -721,7 +726,7 @@ class Session:
 
     def subagents(self) -> list[str]:
         """Return the ids of its subagents' sessions, wherever in the tree below it, sorted; reads their headers."""
-        return [child.name.removesuffix(".jsonl") for child in leftovers.children_of(self.path)]
+        return [catalog.id_of(child) for child in leftovers.children_of(self.path)]
 
     def check(self, *, families: leftovers.Families | None = None) -> list[Finding]:
         """Look at every line of the transcript and of its subagents', and every record beside it; changes nothing.

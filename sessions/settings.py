@@ -20,6 +20,7 @@ DAY_S = 24 * 60 * 60
 
 _LONGEST_S = 3600
 _LONGEST_DAYS = 1_000_000
+_ALIKE = 0.8  # of names that are meant for one another; "extensions" and "retention" are not
 _FILE = "settings.toml"
 _NAMES = {
     "checkpoints": ("max_file_bytes", "retain_turns", "retain_rewinds", "quota_bytes"),
@@ -237,7 +238,7 @@ def _meant(name: str) -> str | None:
 
     homes = {table: table for table in _TABLES}
     homes |= {setting: table for table, settings in _NAMES.items() for setting in settings}
-    like = difflib.get_close_matches(name.casefold(), homes, 1)
+    like = difflib.get_close_matches(name.casefold(), homes, 1, _ALIKE)
     return homes[like[0]] if like else None
 
 

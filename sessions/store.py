@@ -153,7 +153,11 @@ class SessionStore:
     def _open_here(self, transcript: Path, *, read_only: bool, add_dirs: Sequence[str | os.PathLike[str]]) -> Session:
         from sessions import leftovers
 
-        session = self._session(self._place(transcript, add_dirs), read_only=read_only)
+        try:
+            place = self._place(transcript, add_dirs)
+        except FileNotFoundError:
+            raise _removed(transcript) from None
+        session = self._session(place, read_only=read_only)
         try:
             if not read_only:
                 session.hold.take()
@@ -222,8 +226,9 @@ class SessionStore:
         summary = reader.summary(transcript, seeks_title=lambda: False)
         workdir = summary.header.workdir if summary.header is not None else None
         touches = workdir if workdir is not None and paths.resolved(workdir) is not None else None
-        if summary.header is None and paths.project_directory(self.root, os.curdir) == transcript.parent:
-            touches = os.path.realpath(os.curdir)
+        here = _here() if summary.header is None else None
+        if here is not None and paths.project_directory(self.root, here) == transcript.parent:
+            touches = here
         return Place(
             session_id=catalog.id_of(transcript),
             root=self.root,
@@ -383,10 +388,19 @@ class SessionStore:
         """
         if not isinstance(reference, str):
             return self._drop(self._meant(reference), lambda: None, stopped)
-        twins = catalog.named(self.root, reference)
+        found = self.find(reference)
+        self.refuse_twins(catalog.id_of(found))
+        return self._drop(found, lambda: None, stopped)
+
+    def refuse_twins(self, session_id: str) -> None:
+        """Refuse an id that sessions of several projects have.
+
+        Raises:
+            AmbiguousError: It is one; the candidates are their transcripts.
+        """
+        twins = catalog.named(self.root, session_id)
         if len(twins) > 1:
-            raise AmbiguousError("session", reference, [str(path) for path in twins])
-        return self._drop(self.find(reference), lambda: None, stopped)
+            raise AmbiguousError("session", session_id, [str(path) for path in twins])
 
     def _drop(
         self,
@@ -575,6 +589,13 @@ class SessionStore:
             return self._open_at(transcript, read_only=True)
 
 
+def _here() -> str | None:
+    try:
+        return os.path.realpath(os.curdir)
+    except FileNotFoundError:  # it was removed under us
+        return None
+
+
 def _resolved(workdir: str | os.PathLike[str] | None) -> str:
     """Return the real path of a directory, of the current one where none is given.
 
@@ -617,7 +638,11 @@ def _refuse_removed(transcript: Path) -> None:
         NotFoundError: It was.
     """
     if not transcript.exists():
-        raise NotFoundError("session", catalog.id_of(transcript), hint="it was removed meanwhile")
+        raise _removed(transcript)
+
+
+def _removed(transcript: Path) -> NotFoundError:
+    return NotFoundError("session", catalog.id_of(transcript), hint="it was removed meanwhile")
 
 
 def _texts(given: Sequence[str | os.PathLike[str]]) -> tuple[str, ...]:

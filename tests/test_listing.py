@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -428,6 +429,35 @@ def test_threads_that_list_at_once_all_see_everything(store, project, settled):
     for thread in threads:
         thread.join()
     assert all(each == expected for each in found)
+
+
+def test_a_child_that_is_forked_in_the_middle_of_lists_lists_too(store, project, settled):
+    for _each in range(40):
+        _session(store, project)
+    done = threading.Event()
+
+    def look():
+        while not done.is_set():
+            store.list(project)
+
+    threads = [threading.Thread(target=look) for _each in range(4)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _each in range(60):
+            child = os.fork()
+            if child == 0:
+                os._exit(0 if len(store.list(project)) == 40 else 1)
+            deadline = time.monotonic() + 60
+            while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0):
+                if time.monotonic() > deadline:
+                    os.kill(child, 9)
+                time.sleep(0.001)
+            assert ended[1] == 0
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join()
 
 
 def project_files(store, project):

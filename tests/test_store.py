@@ -51,6 +51,37 @@ def test_a_session_without_a_title_is_found_by_what_lists_show_for_it(store, pro
     assert store.find("Mend the parser") == titled.path
 
 
+def test_of_a_session_and_its_copy_neither_is_deleted_by_what_names_both(store, project, tmp_path):
+    session = _session(store, project, title="Twin")
+    elsewhere = paths.project_directory(store.root, tmp_path) / session.path.name
+    elsewhere.parent.mkdir(parents=True, exist_ok=True)
+    elsewhere.write_bytes(session.path.read_bytes())
+    for reference in (session.id, session.id[:8]):
+        with pytest.raises(AmbiguousError):
+            store.delete(reference)
+    assert session.path.exists()
+    assert elsewhere.exists()
+
+
+def test_a_headerless_session_opens_where_the_current_directory_was_removed(store, project, monkeypatch, tmp_path):
+    session = _session(store, project)
+    session.path.write_bytes(session.path.read_bytes().partition(b"\n")[2])
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with store.open(session.id, read_only=True) as opened:
+        assert (opened.workdir, len(opened.messages)) == (None, 1)
+
+
+def test_a_row_whose_session_went_names_none(store, project):
+    session = _session(store, project)
+    (row,) = store.list(project)
+    session.path.unlink()
+    with pytest.raises(NotFoundError):
+        store.open(row)
+
+
 def test_an_id_wins_over_a_prefix_and_a_prefix_over_a_title(store, project):
     first, second = _session(store, project), _session(store, project)
     titled = _session(store, project, title=second.id[:30])

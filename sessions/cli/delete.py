@@ -29,6 +29,7 @@ def command(reference: str, *, dry_run: bool, yes: bool, as_json: bool) -> None:
     """
     store = options.store()
     session_id = options.find(store, reference)
+    store.refuse_twins(session_id)
     options.require_answer(yes=yes, dry_run=dry_run)
     with store.open(session_id, read_only=dry_run) as session:
         path, subagents = session.path, session.subagents()

@@ -65,7 +65,7 @@ def command(reference: str, form: Format | None, target: str | None, *, whole: b
 
 def _rendered(store: SessionStore, session: Session, form: Format, *, whole: bool) -> Iterator[bytes]:
     row = store.row(session)
-    entries = _once(session.lines(history=whole))
+    entries = session.lines(history=whole)
     if form == "json":
         yield from _json(row, entries)
         return
@@ -78,16 +78,6 @@ def _rendered(store: SessionStore, session: Session, form: Format, *, whole: boo
         from sessions.cli.export_html import html as render  # noqa: PLC0415 - likewise
     for text in render(about(row, whole=whole), _messages(entries)):
         yield text.encode()
-
-
-def _once(entries: Iterable[Entry]) -> Iterator[Entry]:
-    """Yield each message at its first place: what a compaction keeps word for word stands behind it once more."""
-    seen = set[str]()
-    for entry in entries:
-        if entry.id is None or entry.id not in seen:
-            yield entry
-        if entry.id is not None:
-            seen.add(entry.id)
 
 
 def _messages(entries: Iterable[Entry]) -> Iterator[Message]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from sessions import clock
+from sessions import catalog, clock
 from sessions.errors import AmbiguousError, RequestError
 from sessions.picker.text import one_line
 from sessions.picker.words import ago
@@ -167,7 +167,7 @@ def find(store: SessionStore, reference: str) -> str:
         AmbiguousError: There are several; the message names each with its title.
     """
     try:
-        return store.find(reference).name.removesuffix(".jsonl")
+        return catalog.id_of(store.find(reference))
     except AmbiguousError as error:
         raise described(store, reference, error) from None
 

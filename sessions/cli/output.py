@@ -36,6 +36,7 @@ _COLOURS = {
 _LONE_OR_NOT = (  # compiled at its first use
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<lone>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)"
 )
+_DIGITS = 6  # nothing is so wide
 _BOLD = frozenset({"title", "strong", "warn"})
 
 
@@ -103,7 +104,7 @@ def columns() -> int:
         shown = 0
     # The terminal goes first: $COLUMNS may be that of another one, and what is wider than this one wraps.
     said = os.environ.get("COLUMNS", "")
-    return max(shown or (int(said) if said.isdecimal() else 0) or 100, 20)
+    return max(shown or (int(said) if said.isdecimal() and len(said) < _DIGITS else 0) or 100, 20)
 
 
 def wrapping() -> int | None:

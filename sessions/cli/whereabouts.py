@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sessions import ids, listing
+from sessions import catalog, ids, listing
 from sessions.belonging import Where
 from sessions.cli import options, output, shell
 from sessions.errors import NotFoundError, RequestError
@@ -59,7 +59,7 @@ def of_path(store: SessionStore, transcript: Path) -> Whereabouts:
     try:
         row = listing.row_of(transcript)
     except FileNotFoundError:
-        raise NotFoundError("session", transcript.name.removesuffix(".jsonl")) from None
+        raise NotFoundError("session", catalog.id_of(transcript)) from None
     if row.id.startswith(ids.CHILD_PREFIX):
         if row.root_id is None:
             raise NotFoundError("session", row.id)

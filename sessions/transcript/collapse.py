@@ -85,6 +85,14 @@ def history(lines: Iterable[L]) -> list[L]:
     return [line for segment in segments(messages(lines)) for line in once(segment)]
 
 
+def told(lines: Iterable[L]) -> list[L]:
+    """Return every visible message once, at its first place with its last content, as people read a conversation.
+
+    What a compaction keeps word for word does not stand behind it again.
+    """
+    return once(messages(lines))
+
+
 def segments(shown: Iterable[L]) -> Iterator[list[L]]:
     """Split messages in front of each compact one."""
     segment: list[L] = []

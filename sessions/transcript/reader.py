@@ -27,6 +27,7 @@ __all__ = [
     "read_entries",
     "read_history",
     "read_prompt",
+    "read_told",
     "read_view",
     "scan",
     "stream_view",
@@ -172,6 +173,11 @@ def read_history(path: Path) -> Iterator[Entry]:
     size; then each message as it is asked for.
     """
     return _visible(path, collapse.history)
+
+
+def read_told(path: Path) -> Iterator[Entry]:
+    """Yield every visible message once; see `collapse.told`. The cost is that of ``read_history``."""
+    return _visible(path, collapse.told)
 
 
 def count_messages(path: Path, end: int | None = None) -> int:

@@ -514,3 +514,12 @@ def test_what_a_compaction_keeps_word_for_word_is_exported_once(cli: Cli, kept: 
 def test_the_name_of_the_file_says_the_format(cli: Cli, kept: Any, tmp_path: Path, name: str, begins: str) -> None:
     assert cli("export", kept.id, "--output", str(tmp_path / name)).exit_code == 0
     assert (tmp_path / name).read_text().lower().startswith(begins.lower())
+
+
+def test_a_call_that_returned_behind_a_compaction_is_exported_with_its_result(cli: Cli, kept: Any, say: Any) -> None:
+    say(tool(stage="running"), id="call")
+    with SessionStore(kept.root).open(kept.id) as session:
+        session.compact(summary="so far")
+    say(tool(result="THE RESULT"), id="call")
+    assert "THE RESULT" in cli("export", kept.id).out
+    assert [each["id"] for each in cli("export", kept.id, "-f", "json").json["messages"]].count("call") == 1
