@@ -36,20 +36,21 @@ def find(root: Path, reference: str, overview: Overview, *, here: str | None = N
     begins = [path for path in catalog.transcripts(root) if _begins(path, reference)]
     if len({path.name for path in begins}) == 1:
         return nearest(root, begins, here)
-    rows = overview.rows("", "all")
-    titled = [row.path for row in rows if row.given_title == reference]
-    titled = titled or [row.path for row in rows if row.title == reference]
-    if len(titled) == 1:
-        return nearest(root, _twins(root, titled[0], reference), here) if here is not None else titled[0]
-    if candidates := titled or begins:
-        raise AmbiguousError("session", reference, [catalog.id_of(path) for path in candidates])
+    rows = [*overview.rows("", "all"), *(overview.rows(here, "project") if here is not None else ())]
+    titled = [row for row in rows if row.given_title == reference] or [row for row in rows if row.title == reference]
+    named = list(dict.fromkeys(row.id for row in titled))
+    if len(named) == 1:
+        twins = list(dict.fromkeys(row.path for row in titled))
+        return nearest(root, [*twins, *_twins(root, twins, reference)], here)
+    if candidates := named or [catalog.id_of(path) for path in begins]:
+        raise AmbiguousError("session", reference, candidates)
     raise NotFoundError("session", reference, hint="'sessions list --all' shows them")
 
 
-def _twins(root: Path, path: Path, title: str) -> list[Path]:
-    """Return a transcript with that title, and those of its id in other projects that have the title too."""
-    others = [other for other in catalog.named(root, catalog.id_of(path)) if other != path]
-    return [path, *(other for other in others if _is_titled(other, title))]
+def _twins(root: Path, found: list[Path], title: str) -> list[Path]:
+    """Return further transcripts of the id of some, in other projects, that have the title too."""
+    others = catalog.named(root, catalog.id_of(found[0]))
+    return [other for other in others if other not in found and _is_titled(other, title)]
 
 
 def _is_titled(path: Path, title: str) -> bool:

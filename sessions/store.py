@@ -118,11 +118,26 @@ class SessionStore:
 
     def _meant(self, reference: str | SessionInfo) -> Path:
         if not isinstance(reference, str):
+            self._refuse_strange(reference)
             _refuse_removed(reference.path)
             return reference.path
         with self._open.guard:
             here = next((path for path, each in self._open.sessions.items() if each.id == reference), None)
         return here or self.find(reference)
+
+    def _refuse_strange(self, row: SessionInfo) -> None:
+        """Refuse what is no row of a list of this store.
+
+        Raises:
+            RequestError: It is none.
+        """
+        from sessions.listing import SessionInfo
+
+        if not isinstance(row, SessionInfo):
+            raise RequestError(f"a session is named by a text or a row of a list, not by {row!r}")
+        projects, path = os.path.realpath(self.root / "projects"), os.path.realpath(row.path.parent)
+        if os.path.commonpath([projects, path]) != projects and not str(row.path).startswith(f"{self.root}/projects/"):
+            raise RequestError(f"session {row.id} is of another store: {row.path}")
 
     def _open_at(
         self,
@@ -253,9 +268,9 @@ class SessionStore:
 
         Args:
             workdir: The directory whose session is meant where several projects have one of that id, else that of
-                another worktree of its repository; None: the one touched last.
+                another worktree of its repository, else the one touched last; default: the current directory.
         """
-        here = os.path.realpath(workdir) if workdir is not None else None
+        here = os.path.realpath(workdir) if workdir is not None else _here()
         return finding.find(self.root, reference, self._overview(), here=here)
 
     def belonging(self, row: SessionInfo, workdir: str | os.PathLike[str] | None = None) -> Belonging:
@@ -479,7 +494,8 @@ class SessionStore:
             undo: Whether of the undo records only the newest of a session stays, whatever the limits.
             dry_run: Only say what would go.
             confirmed: What a dry run said and somebody agreed to: what goes as a whole, or goes from others, is only
-                what was said to, and of that only what still is beyond the limits. None: all that is.
+                what was said to, and of that only what still is beyond the limits; from a session of which more is
+                beyond them by now nothing goes. None: all that is.
             unread: Gets why a directory of transcripts, or what is called like one, cannot be looked at, and stays.
 
         Returns:
@@ -504,7 +520,8 @@ class SessionStore:
         if not dry_run:
             upkeep.tidy(self.root)
         left = None if whole is None or partly is None else whole | partly
-        pruned = upkeep.prune(self.root, chosen, self._open_at, undo=undo, dry_run=dry_run, confirmed=left)
+        shown = None if agreed is None else {each.path: each for each in agreed}
+        pruned = upkeep.prune(self.root, chosen, self._open_at, undo=undo, dry_run=dry_run, confirmed=left, shown=shown)
         return [*retired, *(each for each in pruned if each.skipped is None or each.path not in stay)]
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -104,6 +104,7 @@ def prune(
     undo: bool,
     dry_run: bool,
     confirmed: Container[Path] | None = None,
+    shown: Mapping[Path, Pruned] | None = None,
 ) -> list[Pruned]:
     """Prune sessions, and remove what is left of deleted ones; see ``SessionStore.prune``.
 
@@ -112,8 +113,12 @@ def prune(
 
     Args:
         confirmed: The transcripts, or where they were, of which what is left of a deleted session goes; None: all.
+        shown: What somebody agreed to, by transcript: a session of which more would go is skipped. None: all goes.
     """
-    pruned = [_prune(transcript, open_at, undo=undo, dry_run=dry_run) for transcript in transcripts]
+    pruned = [
+        _prune(transcript, open_at, undo=undo, dry_run=dry_run, shown=None if shown is None else shown.get(transcript))
+        for transcript in transcripts
+    ]
     return [*(each for each in pruned if each is not None), *_prune_leftovers(root, confirmed, dry_run=dry_run)]
 
 
@@ -137,7 +142,7 @@ def sweep(root: Path) -> Iterator[Checked]:
             yield Checked(session, (Finding("not_deleted", str(error), "left as it is"),))
 
 
-def _prune(transcript: Path, open_at: Opener, *, undo: bool, dry_run: bool) -> Pruned | None:
+def _prune(transcript: Path, open_at: Opener, *, undo: bool, dry_run: bool, shown: Pruned | None) -> Pruned | None:
     sidecar = paths.sidecar(transcript)
     from sessions.rewind.pruning import KEPT_IN  # noqa: PLC0415 - a list does not pay for it
 
@@ -148,12 +153,20 @@ def _prune(transcript: Path, open_at: Opener, *, undo: bool, dry_run: bool) -> P
             seen = session.prune(undo=undo, dry_run=True)
         if seen.is_empty:
             return None
+        said = _said(session, seen, seen)
         if dry_run:
-            return _said(session, seen, seen)
+            return said
+        if shown is not None and not _is_within(said, shown):
+            return Pruned(said.session, transcript, skipped="more of it is beyond the limits by now than was shown")
         with open_at(transcript, read_only=False) as session:
             return _said(session, seen, session.prune(undo=undo))
     except (SessionsError, OSError) as error:
         return Pruned(leftovers.session_of(sidecar), transcript, skipped=str(error))
+
+
+def _is_within(now: Pruned, shown: Pruned) -> bool:
+    pairs = ((now.turns, shown.turns), (now.rewinds, shown.rewinds), (now.tasks, shown.tasks))
+    return all(set(some) <= set(all_) for some, all_ in pairs)
 
 
 def _said(session: Session, seen: Pruning, done: Pruning) -> Pruned:

@@ -974,6 +974,8 @@ def test_a_file_that_is_no_session_stays_whatever_it_is_called(quiet, root, proj
         "training-data.jsonl": b'{"prompt":"a","completion":"b"}\n' * 3,
         "binary.jsonl": bytes(range(256)) * 100,
         "empty.jsonl": b"",
+        "meta.jsonl": b'{"type":"metadata","name":"dataset"}\n',
+        "mid.jsonl": b'{"a":1}\n{"role":"user","blocks":[]}\n',
     }
     for name, content in others.items():
         path = old.with_name(name)

@@ -63,6 +63,42 @@ def test_of_a_session_and_its_copy_neither_is_deleted_by_what_names_both(store, 
     assert elsewhere.exists()
 
 
+def test_a_session_and_its_copy_are_told_apart_by_where_one_is(store, project, tmp_path, monkeypatch):
+    other = tmp_path / "other"
+    other.mkdir()
+    session = _session(store, project, title="Only here")
+    copy = paths.project_directory(store.root, other) / session.path.name
+    copy.parent.mkdir(parents=True)
+    copy.write_bytes(
+        session.path.read_bytes()
+        .replace(str(project).encode(), str(other).encode())
+        .replace(b"Only here", b"Elsewhere")
+    )
+    os.utime(session.path, (0, 0))
+    for directory, path in ((project, session.path), (other, copy), (tmp_path, copy)):
+        monkeypatch.chdir(directory)
+        for reference in (session.id, session.id[:9]):
+            assert store.find(reference) == path
+    monkeypatch.chdir(project)
+    assert store.find("Only here") == session.path
+    with store.open(session.id) as opened:
+        assert opened.path == session.path
+
+
+def test_a_row_of_another_store_names_no_session(store, project, tmp_path):
+    session = _session(store, project)
+    (row,) = store.list(project)
+    stranger = SessionStore(tmp_path / "another")
+    for work in (stranger.open, stranger.delete):
+        with pytest.raises(RequestError, match="another store"):
+            work(row)
+    with pytest.raises(RequestError, match="row of a list"):
+        store.open(session.path)
+    (tmp_path / "link").symlink_to(store.root)
+    with SessionStore(tmp_path / "link").open(row, read_only=True) as opened:
+        assert opened.id == session.id
+
+
 def test_a_headerless_session_opens_where_the_current_directory_was_removed(store, project, monkeypatch, tmp_path):
     session = _session(store, project)
     session.path.write_bytes(session.path.read_bytes().partition(b"\n")[2])

@@ -35,12 +35,15 @@ def ended(entry: Entry) -> Entry:
 
 
 def _runs(block: object) -> bool:
-    return isinstance(block, dict) and block.get("type") == "tool" and block.get("stage") in UNFINISHED
+    if not isinstance(block, dict) or block.get("type") != "tool" or (stage := block.get("stage")) == "end":
+        return False
+    return stage in UNFINISHED or block.get("result") is None
 
 
 def _ended(block: dict[str, object]) -> dict[str, object]:
     closed = {**block, "stage": "end", "success": False, "error": ERROR}
-    if "parameters" not in block or (isinstance(given := block["parameters"], str) and not _is_json(given)):
+    given = block.get("parameters")
+    if given is None or (isinstance(given, str) and not _is_json(given)):
         closed["parameters"] = "{}"
     return closed
 

@@ -55,15 +55,23 @@ def head(path: Path) -> Header | None:
 
 
 def begins_session(path: Path) -> bool:
-    """Tell whether a line of a session, its header or a message, stands near the start of a file.
+    """Tell whether a file begins as a session does: its first line is a message, or a header comes first of all.
+
+    Lines that cannot be read may stand in front; a header says the session's directory, or when it began.
 
     Raises:
         OSError: The file cannot be read.
     """
     with lines.opened(path) as (descriptor, size):
-        start = min(size, LONGEST_BYTES)
-        found = (codec.decode(raw).kind for _, raw in lines.forward(descriptor, start, block=HEAD_BYTES))
-        return any(kind in {Kind.HEADER, Kind.MESSAGE} for kind in found)
+        for offset, raw in lines.forward(descriptor, min(size, LONGEST_BYTES), block=HEAD_BYTES):
+            entry = codec.decode(raw)
+            if entry.kind is Kind.OPAQUE or entry.kind is Kind.TITLE:
+                continue
+            if entry.kind is Kind.HEADER:
+                header = header_of(entry, offset)
+                return header.workdir is not None or header.created_at is not None
+            return entry.kind is Kind.MESSAGE
+    return False
 
 
 def summary(

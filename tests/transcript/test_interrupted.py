@@ -41,7 +41,7 @@ def test_the_view_of_a_message_has_no_unfinished_call_and_is_else_the_message(va
         if before == after:
             continue
         assert before["type"] == "tool"
-        assert before["stage"] in interrupted.UNFINISHED
+        assert before.get("stage") in interrupted.UNFINISHED or before.get("result") is None
         changed = {key for key in after if after[key] != before.get(key, after)}
         assert changed <= {"stage", "success", "error", "parameters"}
         assert (after["stage"], after["success"]) == ("end", False)
@@ -110,3 +110,12 @@ def test_the_end_of_a_long_file_is_read_and_no_more(memory_file, monkeypatch):
 @pytest.fixture(scope="module")
 def memory_file(tmp_path_factory):
     return tmp_path_factory.mktemp("end") / "s.jsonl"
+
+
+@pytest.mark.parametrize("stage", [None, "waiting", ["running"], 7])
+def test_a_call_in_a_stage_nobody_knows_ends_where_it_has_no_result(stage):
+    call = {"type": "tool", "id": "t", "name": "Bash", "parameters": None, "stage": stage}
+    (block,) = Message.from_entry(interrupted.ended(decoded({"role": "assistant", "blocks": [call]}))).blocks
+    assert (block.parameters, block.stage, block.success) == ("{}", "end", False)
+    told = decoded({"role": "assistant", "blocks": [call | {"result": "done"}]})
+    assert interrupted.ended(told) is told
