@@ -262,9 +262,9 @@ def write_store(root: Path, number: int, size: int, *, named: bool) -> list[Path
         }
         title = dump({"type": "custom-title", "customTitle": f"Number {at}", "sessionId": name}) if named else b""
         path.write_bytes(dump(header) + body + title)
+        age(path)
         if not named:
             note_untitled(path)
-        age(path)
         paths.append(path)
     return paths
 
@@ -273,7 +273,6 @@ def note_untitled(path: Path) -> None:
     """Leave behind what a session that had no title leaves when it is closed."""
     from sessions.transcript import untitled
 
-    age(path)
     sidecar = path.with_suffix(".ckpt")
     sidecar.mkdir()
     untitled.note(sidecar, path.stat())
