@@ -184,8 +184,9 @@ def read(directory: str, name: str) -> Facts:
         sidecar = f"{directory}/{name.removesuffix('.jsonl')}.ckpt"
         summary = summaries.summary(
             descriptor,
+            status=status,
             seeks_title=lambda: not untitled.is_noted(sidecar, status),
-            seeks_hidden=lambda: os.path.isdir(f"{sidecar}/undo"),  # it has gone back, perhaps hiding what it left
+            seeks_hidden=lambda: os.access(f"{sidecar}/undo", os.F_OK),  # it has gone back, perhaps hiding what it left
         )
     finally:
         os.close(descriptor)

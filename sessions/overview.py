@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from operator import itemgetter
 from pathlib import Path
 from typing import Literal
 
@@ -141,7 +142,7 @@ class Overview:
 
 def _latest(rows: Iterator[SessionInfo], *, among: list[Found]) -> Iterator[SessionInfo]:
     """Return rows without those of an id that came before."""
-    return rows if len({name for _, name, *_ in among}) == len(among) else _first_of_each(rows)
+    return rows if len(set(map(itemgetter(1), among))) == len(among) else _first_of_each(rows)
 
 
 def _first_of_each(rows: Iterator[SessionInfo]) -> Iterator[SessionInfo]:

@@ -45,10 +45,11 @@ def texts_of(entry: Entry) -> Iterator[tuple[str, str]]:
 
 def typed_by_the_user(entry: Entry) -> bool:
     """Tell whether a user's message was typed: no hook's text, no command run for them, no notice of a task."""
-    return not any(
-        block.get("type") in NOT_TYPED or (block.get("type") == "text" and block.get("source") == "hook")
-        for block in entry.blocks
-    )
+    for block in entry.blocks:
+        kind = block.get("type")
+        if kind in NOT_TYPED or (kind == "text" and block.get("source") == "hook"):
+            return False
+    return True
 
 
 def snapshots_of(entry: Entry, offset: int) -> Iterator[tuple[tuple[object, ...], ForeignSnapshot]]:

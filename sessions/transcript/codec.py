@@ -37,6 +37,15 @@ def decode(raw: bytes) -> Entry:
     return Entry(raw, kind_of(data), data)
 
 
+def peek(raw: bytes) -> Entry:
+    """Return what ``decode`` does, faster, for a line that is only looked at: integers beyond 64 bits are floats."""
+    try:
+        data = orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        return decode(raw)
+    return Entry(raw, kind_of(data), data) if isinstance(data, dict) else Entry(raw, Kind.OPAQUE, None)
+
+
 def encode(entry: Entry) -> bytes:
     """Return the line of an entry, without a newline: the bytes it was read from."""
     return entry.raw

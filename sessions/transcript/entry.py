@@ -33,12 +33,14 @@ class Entry(NamedTuple):
     @property
     def id(self) -> str | None:
         """The message id; None where there is none."""
-        return self._text("id")
+        value = self.data.get("id") if self.data is not None else None
+        return value if isinstance(value, str) else None
 
     @property
     def role(self) -> str | None:
         """``user`` or ``assistant`` for a message."""
-        return self._text("role")
+        value = self.data.get("role") if self.data is not None else None
+        return value if isinstance(value, str) else None
 
     @property
     def timestamp(self) -> str | None:
@@ -48,18 +50,22 @@ class Entry(NamedTuple):
     @property
     def blocks(self) -> list[dict[str, object]]:
         """The blocks of a message that are objects, in order; empty for everything else."""
-        blocks = (self.data or {}).get("blocks")
+        blocks = self.data.get("blocks") if self.data is not None else None
         return [block for block in blocks if isinstance(block, dict)] if isinstance(blocks, list) else []
 
     @property
     def is_meta(self) -> bool:
         """Whether a message is for the model only."""
-        return bool((self.data or {}).get("isMeta"))
+        return self.data is not None and bool(self.data.get("isMeta"))
 
     @property
     def is_compact(self) -> bool:
         """Whether a message holds a summary that replaces what came before it."""
-        return self.kind is Kind.MESSAGE and any(block.get("type") in COMPACT for block in self.blocks)
+        if self.kind is Kind.MESSAGE:
+            for block in self.blocks:
+                if block.get("type") in COMPACT:
+                    return True
+        return False
 
     @property
     def after(self) -> str | None:
@@ -79,18 +85,13 @@ class Entry(NamedTuple):
     @property
     def total_tokens(self) -> int | None:
         """What the model reported for a message, prompt and answer together."""
-        return total_tokens(self.data) if self.data is not None else None
+        usage = self.data.get("usage") if self.data is not None else None
+        total = usage.get("total_tokens") if isinstance(usage, dict) else None
+        return total if isinstance(total, int) and not isinstance(total, bool) and total >= 0 else None
 
     def _text(self, key: str) -> str | None:
         value = self.data.get(key) if self.data is not None else None
         return value if isinstance(value, str) else None
-
-
-def total_tokens(data: dict[str, object]) -> int | None:
-    """Return what the model reported for a message; see ``Entry.total_tokens``."""
-    usage = data.get("usage")
-    total = usage.get("total_tokens") if isinstance(usage, dict) else None
-    return total if isinstance(total, int) and not isinstance(total, bool) and total >= 0 else None
 
 
 COMPACT = ("compact", "compress")  # the second is the older spelling; a tuple, as a value may be unhashable

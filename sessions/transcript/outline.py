@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from sessions import clock
 
@@ -41,8 +42,7 @@ class Link:
     spawned_by: str
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+class Header(NamedTuple):
     """The session's own line. ``raw`` is the line without its newline; what it does not say is None.
 
     ``link`` is there for a subagent's session.
@@ -159,8 +159,7 @@ class Tail:
     tasks_ended: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(NamedTuple):
     """What a list shows of a session without reading its bodies.
 
     Attributes:

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sessions.transcript import blocks, codec, collapse, lines, scanning, titles, turns
-from sessions.transcript.entry import Entry, Kind, total_tokens
+from sessions.transcript.entry import Entry, Kind
 from sessions.transcript.header import header_of
 from sessions.transcript.outline import Header, Summary
 
 SHORT_CHARACTERS = 200
-HEAD_BYTES = 16 * 1024  # read at first of the start: most prompts end there
+HEAD_BYTES = 4 * 1024  # read at first of the start: most first prompts end there
+END_BYTES = 8 * 1024  # and of the end of a long file: most last answers begin there
 TOKENS_WINDOW_BYTES = 1 << 20  # how far back a message that reports its tokens is looked for
 LONGEST_BYTES = 64 << 20  # a longer line at the start is not read whole, and so says nothing
 
@@ -77,20 +78,22 @@ def begins_session(path: Path) -> bool:
 def summary(
     source: Path | int,
     *,
+    status: os.stat_result | None = None,
     seeks_title: Callable[[], bool] = lambda: True,
     seeks_hidden: Callable[[], bool] = lambda: False,
 ) -> Summary:
     """Return what a list shows of a session.
 
-    Reads 64 KiB at the end and 16 KiB at the start, and more where what it needs is not there: up to the first prompt;
-    back to a message that reports its tokens (at most 1 MiB, and only where no whole answer was seen); back to a title
-    (our writer keeps it in the last 64 KiB, others may not). Where a rollback event lies in what was
-    read, everything visible is looked at. Memory is bounded by the longest line that is needed.
+    Reads 4 KiB at the start and 8 KiB at the end, of a file of at most 64 KiB all, and more where what it needs is not
+    there: up to the first prompt; back to a message that reports its tokens (64 KiB, and 1 MiB where no whole answer
+    lies in these); back to a title (our writer keeps it in the last 64 KiB, others may not). Where a rollback event
+    lies in what was read, everything visible is looked at. Memory is bounded by the longest line that is needed.
 
     Args:
         source: The transcript, or a descriptor of it, which stays open.
-        seeks_title: Asked before a title is searched in front of the last 64 KiB, whether it is to be.
-        seeks_hidden: Likewise whether a rollback event is to be searched there.
+        status: What the system says of it, where that is known.
+        seeks_title: Asked, where no title lies in the last 8 KiB of a long file, whether one is to be searched.
+        seeks_hidden: Asked whether a rollback event is to be searched in front of what was read of the end.
 
     Raises:
         OSError: The file cannot be read. Damage inside it is no error.
@@ -98,7 +101,7 @@ def summary(
     if not isinstance(source, int):
         with lines.opened(source) as (descriptor, _):
             return summary(descriptor, seeks_title=seeks_title, seeks_hidden=seeks_hidden)
-    status, seen = os.fstat(source), _Seen()
+    status, seen = os.fstat(source) if status is None else status, _Seen()
     _read_end(source, status.st_size, seen, seeks_title, seeks_hidden)
     start = _read_start(source, status.st_size, seen)
     if seen.hidden:
@@ -118,28 +121,51 @@ def summary(
 def _read_end(
     descriptor: int, size: int, seen: _Seen, seeks_title: Callable[[], bool], seeks_hidden: Callable[[], bool]
 ) -> None:
-    at = max(0, size - titles.WINDOW_BYTES - 1)  # the byte in front of the window tells whether a line starts with it
-    block = lines.read(descriptor, at, size - at)
-    first = (block.find(b"\n") + 1 or len(block)) if at else 0  # where the first whole line starts
+    at, block, first = _end_of(descriptor, size, END_BYTES if size > titles.WINDOW_BYTES else size)
     last = _last_line(block, first)
-    seen.hidden = block.rfind(_ROLLBACK) >= 0  # noticeably faster than from the front
-    if at and not seen.hidden and seeks_hidden():
-        seen.hidden = lines.find(descriptor, _ROLLBACK, 0, at + first) is not None
-    seen.damaged = b"\0" in block or (last is not None and last.kind is Kind.OPAQUE and bool(last.raw.strip()))
-    seen.damaged = seen.damaged or (last is None and not block.rstrip().endswith(b"}") and bool(block.strip()))
-    seen.title = last.title if last is not None and last.kind is Kind.TITLE else _title_in(block, first)
-    if seen.title is None and at and seeks_title():
+    seen.title = last.title if last is not None else None
+    seeks = seen.title is None and (not at or seeks_title())
+    seen.tokens = last.total_tokens if last is not None else None
+    _look_in(block, first, seen, seeks=seeks)
+    if at and ((seeks and seen.title is None) or seen.tokens is None):
+        at, block, first = _end_of(descriptor, size, titles.WINDOW_BYTES)
+        last = _last_line(block, first)
+        _look_in(block, first, seen, seeks=seeks)
+    if at and seeks and seen.title is None:
         found = scanning.last_title(descriptor, at + first)
         seen.title = None if found is None else found.text
-    seen.tokens = next(_counts_in(block, first), None)
-    if seen.tokens is None and at and block.find(_ANSWER, first) < 0:
-        seen.tokens = _tokens_before(descriptor, at + first)
+    counted = at + first  # where what is behind the count of tokens surely starts, that nothing in it may hide
+    if at and seen.tokens is None and block.find(_ANSWER, first) < 0:
+        counted, seen.tokens = _tokens_before(descriptor, counted)
+    seen.hidden = block.rfind(_ROLLBACK) >= 0  # noticeably faster than from the front
+    if at and not seen.hidden:
+        sought = 0 if seeks_hidden() else counted
+        seen.hidden = lines.find(descriptor, _ROLLBACK, sought, at + first) is not None
+    seen.damaged = b"\0" in block or (last is not None and last.kind is Kind.OPAQUE and bool(last.raw.strip()))
+    seen.damaged = seen.damaged or (last is None and not block.rstrip().endswith(b"}") and bool(block.strip()))
+
+
+def _end_of(descriptor: int, size: int, length: int) -> tuple[int, bytes, int]:
+    """Return where the end of a file starts, its bytes, and where in these the first whole line does.
+
+    The byte in front of it is read too: it tells whether a line starts with the end.
+    """
+    at = max(0, size - length - 1)
+    block = lines.read(descriptor, at, size - at)
+    return at, block, (block.find(b"\n") + 1 or len(block)) if at else 0
+
+
+def _look_in(block: bytes, first: int, seen: _Seen, *, seeks: bool) -> None:
+    if seeks and seen.title is None:
+        seen.title = _title_in(block, first)
+    if seen.tokens is None:
+        seen.tokens = _count_in(block, first)
 
 
 def _last_line(block: bytes, first: int) -> Entry | None:
     """Return the last line, ended or not; None where it does not start in the block, or there is none."""
     start = block.rfind(b"\n", first, -1) + 1 or first
-    return codec.decode(block[start:].removesuffix(b"\n")) if start < len(block) else None
+    return codec.peek(block[start:].removesuffix(b"\n")) if start < len(block) else None
 
 
 def _title_in(block: bytes, first: int) -> str | None:
@@ -156,45 +182,39 @@ def _lines_with(needle: bytes, block: bytes, first: int) -> Iterator[bytes]:
         end = start
 
 
-def _counts_in(block: bytes, first: int) -> Iterator[int]:
-    """Yield what the lines of a block report of tokens, the last first."""
+def _count_in(block: bytes, first: int) -> int | None:
+    """Return the last count of tokens that a line of a block reports."""
     for raw in _lines_with(_TOKENS, block, first):
-        if (count := _glanced_tokens(raw)) is not None or (count := codec.decode(raw).total_tokens) is not None:
-            yield count
-
-
-def _glanced_tokens(raw: bytes) -> int | None:
-    try:
-        data = codec.glance(raw)  # nothing else of the line needs to be exact
-    except ValueError:
-        return None
-    return total_tokens(data) if isinstance(data, dict) else None
-
-
-def _tokens_before(descriptor: int, end: int) -> int | None:
-    least = max(0, end - TOKENS_WINDOW_BYTES)
-    while (found := lines.find_last(descriptor, end, _TOKENS, least=least)) is not None:
-        end, raw = found
-        if (count := codec.decode(raw).total_tokens) is not None:
+        if (count := codec.peek(raw).total_tokens) is not None or (count := codec.decode(raw).total_tokens) is not None:
             return count
     return None
+
+
+def _tokens_before(descriptor: int, end: int) -> tuple[int, int | None]:
+    """Return the last count of tokens in front of ``end``, and where its line starts."""
+    at, least = end, max(0, end - TOKENS_WINDOW_BYTES)
+    while (found := lines.find_last(descriptor, at, _TOKENS, least=least)) is not None:
+        at, raw = found
+        if (count := codec.decode(raw).total_tokens) is not None:
+            return at, count
+    return end, None
 
 
 def _read_start(descriptor: int, size: int, seen: _Seen) -> _Head:
     start = _Head()
     for offset, raw in lines.forward(descriptor, size, block=HEAD_BYTES, longest=LONGEST_BYTES):
-        entry = codec.decode(raw)
-        match entry.kind:
-            case Kind.OPAQUE:
-                seen.damaged = seen.damaged or bool(raw.strip())
-            case Kind.ROLLBACK:
-                seen.hidden = True
-            case Kind.HEADER:
-                start.header = start.header or header_of(entry, offset)
-            case Kind.MESSAGE:
-                _take(entry, start)
-                if start.first_prompt is not None:
-                    break
+        entry = codec.peek(raw)
+        kind = entry.kind
+        if kind is Kind.MESSAGE:
+            _take(entry, start)
+            if start.first_prompt is not None:
+                break
+        elif kind is Kind.HEADER:
+            start.header = start.header or header_of(entry, offset)
+        elif kind is Kind.OPAQUE:
+            seen.damaged = seen.damaged or bool(raw.strip())
+        elif kind is Kind.ROLLBACK:
+            seen.hidden = True
     return start
 
 

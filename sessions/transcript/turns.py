@@ -11,8 +11,8 @@ from sessions.transcript.entry import Entry, Kind
 def is_prompt(entry: Entry) -> bool:
     """Tell whether a line is a prompt: a message the user typed, which one can go back to. It has an id."""
     return (
-        entry.role == "user"
-        and entry.kind is Kind.MESSAGE
+        entry.kind is Kind.MESSAGE
+        and entry.role == "user"
         and entry.id is not None
         and not entry.is_meta
         and blocks.typed_by_the_user(entry)

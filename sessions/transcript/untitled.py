@@ -21,22 +21,22 @@ def note(sidecar: Path, status: os.stat_result) -> None:
 
     with contextlib.suppress(OSError):
         if not is_noted(sidecar, status):
-            files.rewrite(sidecar / NAME, lambda fd: files.write_all(fd, codec.dumps(_said(status))), durable=False)
+            files.rewrite(sidecar / NAME, lambda fd: files.write_all(fd, _saying(status)), durable=False)
 
 
-def is_noted(sidecar: str | os.PathLike[str], status: os.stat_result) -> bool:
+def is_noted(sidecar: str | Path, status: os.stat_result) -> bool:
     """Tell whether the transcript in this state is noted to have no title."""
     try:
-        descriptor = os.open(os.path.join(sidecar, NAME), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        descriptor = os.open(f"{sidecar}/{NAME}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
         return False
     try:
-        return codec.glance(os.read(descriptor, 1024)) == _said(status)
-    except (OSError, ValueError):
+        return os.read(descriptor, 1024) == _saying(status)
+    except OSError:
         return False
     finally:
         os.close(descriptor)
 
 
-def _said(status: os.stat_result) -> list[int]:
-    return [status.st_size, status.st_ino, status.st_mtime_ns, status.st_ctime_ns]
+def _saying(status: os.stat_result) -> bytes:
+    return codec.dumps([status.st_size, status.st_ino, status.st_mtime_ns, status.st_ctime_ns])

@@ -8,12 +8,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from transcript_shorthand import Naive, dump, line, names, script
 
 from sessions.transcript import codec, collapse, lines, reader, titles
 from sessions.transcript.entry import Kind
+from sessions.transcript.summaries import TOKENS_WINDOW_BYTES
 
 WORDS = st.sampled_from(
     [
@@ -380,6 +381,29 @@ def test_a_list_row_of_a_long_session_does_not_read_its_bodies(write):
         file.seek(3_000_000)
         file.write(b"\n" * 1_000_000)
     assert summary_of(path) == ("t", "u1", None, 199900, False)
+
+
+LONG = st.sampled_from([0, 0, 2_000, 6_000, 9_000, 30_000, 70_000, 140_000])
+
+
+@given(st.lists(st.tuples(st.sampled_from("uuaaaTRo"), LONG, st.integers(0, 9)), max_size=12))
+@example([("u", 0, 0), ("a", 0, 0), ("u", 0, 0), ("a", 0, 0), ("R", 0, 2), ("u", 140_000, 0)])
+def test_however_long_its_lines_a_row_shows_the_title_and_the_tokens_that_a_plain_reading_finds(drawn):
+    said = ["H"]
+    for number, (kind, size, back) in enumerate(drawn, 1):
+        name = {"T": f"T:{'t' * (size // 200)}{number}", "R": f"R:u{max(1, number - back)}"}.get(kind, f"{kind}{number}")
+        said.append(name + (f"={'w' * size}" if kind in "ua" else ""))
+    data = b"".join(raw + b"\n" for raw in script(" ".join(said)))
+    titled = [value["customTitle"] for _, value, _ in Naive(data).lines if value.get("type") == "custom-title"]
+    counts = [value["usage"]["total_tokens"] for _, value, _ in Naive(data).visible if "usage" in value]
+    with on_disk(data) as file:
+        found = reader.summary(file.fileno())
+    assert found.title == (titled[-1] if titled else None)
+    if len(data) < TOKENS_WINDOW_BYTES:
+        assert found.total_tokens == (counts[-1] if counts else None)
+    if len(data) <= titles.WINDOW_BYTES:
+        prompts = [value["blocks"][0]["content"] for _, value, _ in Naive(data).visible if value["role"] == "user"]
+        assert found.first_prompt == (prompts[0][:200] if prompts else None)
 
 
 def test_a_session_was_made_when_its_header_says_else_at_its_first_message_else_when_written(write):
