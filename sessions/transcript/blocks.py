@@ -43,13 +43,19 @@ def texts_of(entry: Entry) -> Iterator[tuple[str, str]]:
                 yield what, text
 
 
-def typed_by_the_user(entry: Entry) -> bool:
-    """Tell whether a user's message was typed: no hook's text, no command run for them, no notice of a task."""
+def typed_text(entry: Entry) -> str | None:
+    """Return the texts of a user's message that was typed; None for a hook's, a command run, a notice of a task."""
+    texts: list[str] = []
     for block in entry.blocks:
         kind = block.get("type")
-        if kind in NOT_TYPED or (kind == "text" and block.get("source") == "hook"):
-            return False
-    return True
+        if kind == "text":
+            if block.get("source") == "hook":
+                return None
+            if isinstance(content := block.get("content"), str):
+                texts.append(content)
+        elif kind in NOT_TYPED:
+            return None
+    return "\n".join(texts)
 
 
 def snapshots_of(entry: Entry, offset: int) -> Iterator[tuple[tuple[object, ...], ForeignSnapshot]]:

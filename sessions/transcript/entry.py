@@ -45,7 +45,8 @@ class Entry(NamedTuple):
     @property
     def timestamp(self) -> str | None:
         """The time as it is written there."""
-        return self._text("timestamp")
+        value = self.data.get("timestamp") if self.data is not None else None
+        return value if isinstance(value, str) else None
 
     @property
     def blocks(self) -> list[dict[str, object]]:

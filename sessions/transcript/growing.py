@@ -160,7 +160,7 @@ class Growing:
 
     def _take(self, key: int, entry: Entry) -> None:
         self._known.add(key)
-        self._add(key, entry.id, turns.prompt_text(entry) if turns.is_prompt(entry) else None)
+        self._add(key, entry.id, turns.typed(entry))
 
     def _add(self, key: int, message_id: str | None, prompt: str | None) -> None:
         turn = len(self._numbers)

@@ -220,10 +220,10 @@ def _read_start(descriptor: int, size: int, seen: _Seen) -> _Head:
 
 def _take(entry: Entry, start: _Head) -> None:
     start.timestamp = start.timestamp or entry.timestamp
-    if entry.is_compact:
+    if b'"comp' in entry.raw and entry.is_compact:
         start.first_summary = start.first_summary or blocks.summary_of(entry)[:SHORT_CHARACTERS]
-    elif turns.is_prompt(entry):
-        start.first_prompt = turns.prompt_text(entry).lstrip()[:SHORT_CHARACTERS]
+    elif (text := turns.typed(entry)) is not None:
+        start.first_prompt = text.lstrip()[:SHORT_CHARACTERS]
 
 
 def _visible_only(descriptor: int, start: _Head) -> tuple[_Head, int | None]:

@@ -10,13 +10,14 @@ from sessions.transcript.entry import Entry, Kind
 
 def is_prompt(entry: Entry) -> bool:
     """Tell whether a line is a prompt: a message the user typed, which one can go back to. It has an id."""
-    return (
-        entry.kind is Kind.MESSAGE
-        and entry.role == "user"
-        and entry.id is not None
-        and not entry.is_meta
-        and blocks.typed_by_the_user(entry)
-    )
+    return typed(entry) is not None
+
+
+def typed(entry: Entry) -> str | None:
+    """Return what the user typed, whole, where a line is a prompt: empty for images alone. None where it is none."""
+    if entry.kind is not Kind.MESSAGE or entry.role != "user" or entry.id is None or entry.is_meta:
+        return None
+    return blocks.typed_text(entry)
 
 
 def prompt_text(entry: Entry) -> str:

@@ -391,7 +391,9 @@ LONG = st.sampled_from([0, 0, 2_000, 6_000, 9_000, 30_000, 70_000, 140_000])
 def test_however_long_its_lines_a_row_shows_the_title_and_the_tokens_that_a_plain_reading_finds(drawn):
     said = ["H"]
     for number, (kind, size, back) in enumerate(drawn, 1):
-        name = {"T": f"T:{'t' * (size // 200)}{number}", "R": f"R:u{max(1, number - back)}"}.get(kind, f"{kind}{number}")
+        name = {"T": f"T:{'t' * (size // 200)}{number}", "R": f"R:u{max(1, number - back)}"}.get(
+            kind, f"{kind}{number}"
+        )
         said.append(name + (f"={'w' * size}" if kind in "ua" else ""))
     data = b"".join(raw + b"\n" for raw in script(" ".join(said)))
     titled = [value["customTitle"] for _, value, _ in Naive(data).lines if value.get("type") == "custom-title"]
