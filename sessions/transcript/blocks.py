@@ -44,7 +44,10 @@ def texts_of(entry: Entry) -> Iterator[tuple[str, str]]:
 
 
 def typed_text(entry: Entry) -> str | None:
-    """Return the texts of a user's message that was typed; None for a hook's, a command run, a notice of a task."""
+    """Return what `text_of` does of a user's message that was typed.
+
+    None for a hook's, a command run, a notice of a task, a summary.
+    """
     texts: list[str] = []
     for block in entry.blocks:
         kind = block.get("type")
@@ -53,7 +56,7 @@ def typed_text(entry: Entry) -> str | None:
                 return None
             if isinstance(content := block.get("content"), str):
                 texts.append(content)
-        elif kind in NOT_TYPED:
+        elif kind in NOT_TYPED or kind in COMPACT:
             return None
     return "\n".join(texts)
 

@@ -91,8 +91,8 @@ class Scan:
                 self._pass_compact(entry, offset)
             return
         self._last_compact = None
-        if turns.is_prompt(entry):
-            self.pass_prompt(prompt_of(entry, offset, end))
+        if (text := turns.typed(entry)) is not None:
+            self.pass_prompt(_prompt(entry, offset, end, text))
 
     def pass_prompt(self, prompt: Prompt) -> None:
         """Take in a prompt in a file where nothing is hidden."""
@@ -171,7 +171,7 @@ def places_in(numbered: Iterable[tuple[int, int, Entry]]) -> Iterator[Place]:
                 hides_from=entry.hides_from,
                 offset=offset,
                 end=end,
-                prompt=prompt_of(entry, offset, end) if turns.is_prompt(entry) else None,
+                prompt=None if (text := turns.typed(entry)) is None else _prompt(entry, offset, end, text),
             )
 
 
@@ -221,9 +221,7 @@ def last_title(descriptor: int, size: int, *, reach: int | None = None) -> Title
     return None
 
 
-def prompt_of(entry: Entry, offset: int, end: int) -> Prompt:
-    """Return a note on a prompt; the caller has seen that it is one."""
-    text = turns.prompt_text(entry)
+def _prompt(entry: Entry, offset: int, end: int, text: str) -> Prompt:
     return Prompt(
         id=entry.id or "",
         offset=offset,
@@ -237,7 +235,7 @@ def prompt_of(entry: Entry, offset: int, end: int) -> Prompt:
 def _plain_prompt(line: bytes, offset: int) -> Prompt | None:
     """Return a note on a prompt of the usual shape, one text and nothing else; None for any other line.
 
-    It says what `prompt_of` says; it only takes fewer steps, and prompts are most of what a pass has to parse.
+    It says what `_prompt` says; it only takes fewer steps, and prompts are most of what a pass has to parse.
     """
     if b'"role":"user"' not in line[:200]:
         return None

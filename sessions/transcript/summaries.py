@@ -85,22 +85,23 @@ def summary(
     """Return what a list shows of a session.
 
     Reads 4 KiB at the start and 8 KiB at the end, of a file of at most 64 KiB all, and more where what it needs is not
-    there: up to the first prompt; back to a message that reports its tokens (64 KiB, and 1 MiB where no whole answer
-    lies in these); back to a title (our writer keeps it in the last 64 KiB, others may not). Where a rollback event
-    lies in what was read, everything visible is looked at. Memory is bounded by the longest line that is needed.
+    there: up to the first prompt; back to a message that reports its tokens (64 KiB, and 1 MiB where no whole line of
+    these is an answer's); back to a title (our writer keeps it in the last 64 KiB, others may not). Where a rollback
+    event lies in what was read, or behind the message with the tokens, everything visible is looked at. Memory is
+    bounded by the longest line that is needed.
 
     Args:
         source: The transcript, or a descriptor of it, which stays open.
         status: What the system says of it, where that is known.
         seeks_title: Asked, where no title lies in the last 8 KiB of a long file, whether one is to be searched.
-        seeks_hidden: Asked whether a rollback event is to be searched in front of what was read of the end.
+        seeks_hidden: Asked whether a rollback event is to be searched in all of a long file.
 
     Raises:
         OSError: The file cannot be read. Damage inside it is no error.
     """
     if not isinstance(source, int):
         with lines.opened(source) as (descriptor, _):
-            return summary(descriptor, seeks_title=seeks_title, seeks_hidden=seeks_hidden)
+            return summary(descriptor, status=status, seeks_title=seeks_title, seeks_hidden=seeks_hidden)
     status, seen = os.fstat(source) if status is None else status, _Seen()
     _read_end(source, status.st_size, seen, seeks_title, seeks_hidden)
     start = _read_start(source, status.st_size, seen)
@@ -124,23 +125,22 @@ def _read_end(
     at, block, first = _end_of(descriptor, size, END_BYTES if size > titles.WINDOW_BYTES else size)
     last = _last_line(block, first)
     seen.title = last.title if last is not None else None
-    seeks = seen.title is None and (not at or seeks_title())
     seen.tokens = last.total_tokens if last is not None else None
-    _look_in(block, first, seen, seeks=seeks)
-    if at and ((seeks and seen.title is None) or seen.tokens is None):
+    _look_in(block, first, seen)
+    seeks = seen.title is None and bool(at) and seeks_title()
+    if at and (seeks or seen.tokens is None):
         at, block, first = _end_of(descriptor, size, titles.WINDOW_BYTES)
         last = _last_line(block, first)
-        _look_in(block, first, seen, seeks=seeks)
-    if at and seeks and seen.title is None:
+        _look_in(block, first, seen)
+    if seeks and seen.title is None:
         found = scanning.last_title(descriptor, at + first)
         seen.title = None if found is None else found.text
-    counted = at + first  # where what is behind the count of tokens surely starts, that nothing in it may hide
+    unseen = at + first  # what lies behind the message with the tokens and has not been looked at: up to the block
     if at and seen.tokens is None and block.find(_ANSWER, first) < 0:
-        counted, seen.tokens = _tokens_before(descriptor, counted)
+        unseen, seen.tokens = _tokens_before(descriptor, at + first)
     seen.hidden = block.rfind(_ROLLBACK) >= 0  # noticeably faster than from the front
     if at and not seen.hidden:
-        sought = 0 if seeks_hidden() else counted
-        seen.hidden = lines.find(descriptor, _ROLLBACK, sought, at + first) is not None
+        seen.hidden = lines.find(descriptor, _ROLLBACK, 0 if seeks_hidden() else unseen, at + first) is not None
     seen.damaged = b"\0" in block or (last is not None and last.kind is Kind.OPAQUE and bool(last.raw.strip()))
     seen.damaged = seen.damaged or (last is None and not block.rstrip().endswith(b"}") and bool(block.strip()))
 
@@ -155,8 +155,8 @@ def _end_of(descriptor: int, size: int, length: int) -> tuple[int, bytes, int]:
     return at, block, (block.find(b"\n") + 1 or len(block)) if at else 0
 
 
-def _look_in(block: bytes, first: int, seen: _Seen, *, seeks: bool) -> None:
-    if seeks and seen.title is None:
+def _look_in(block: bytes, first: int, seen: _Seen) -> None:
+    if seen.title is None:
         seen.title = _title_in(block, first)
     if seen.tokens is None:
         seen.tokens = _count_in(block, first)
@@ -184,14 +184,14 @@ def _lines_with(needle: bytes, block: bytes, first: int) -> Iterator[bytes]:
 
 def _count_in(block: bytes, first: int) -> int | None:
     """Return the last count of tokens that a line of a block reports."""
-    for raw in _lines_with(_TOKENS, block, first):
+    for raw in _lines_with(_TOKENS, block, first):  # parsed again where the count may be a float: a huge integer
         if (count := codec.peek(raw).total_tokens) is not None or (count := codec.decode(raw).total_tokens) is not None:
             return count
     return None
 
 
 def _tokens_before(descriptor: int, end: int) -> tuple[int, int | None]:
-    """Return the last count of tokens in front of ``end``, and where its line starts."""
+    """Return the last count of tokens in front of ``end``, and where its line starts; ``end`` where there is none."""
     at, least = end, max(0, end - TOKENS_WINDOW_BYTES)
     while (found := lines.find_last(descriptor, at, _TOKENS, least=least)) is not None:
         at, raw = found
@@ -220,10 +220,10 @@ def _read_start(descriptor: int, size: int, seen: _Seen) -> _Head:
 
 def _take(entry: Entry, start: _Head) -> None:
     start.timestamp = start.timestamp or entry.timestamp
-    if b'"comp' in entry.raw and entry.is_compact:
-        start.first_summary = start.first_summary or blocks.summary_of(entry)[:SHORT_CHARACTERS]
-    elif (text := turns.typed(entry)) is not None:
+    if (text := turns.typed(entry)) is not None:
         start.first_prompt = text.lstrip()[:SHORT_CHARACTERS]
+    elif entry.is_compact:
+        start.first_summary = start.first_summary or blocks.summary_of(entry)[:SHORT_CHARACTERS]
 
 
 def _visible_only(descriptor: int, start: _Head) -> tuple[_Head, int | None]:

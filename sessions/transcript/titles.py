@@ -7,7 +7,7 @@ from sessions.transcript import codec
 from sessions.transcript.outline import Title
 
 MAX_CHARACTERS = 1_000
-WINDOW_BYTES = 64 * 1024  # lists read this much of a file's end
+WINDOW_BYTES = 64 * 1024  # lists read so much of a file's end where they need it
 
 
 def title_line(text: str, session_id: str) -> bytes:

@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from transcript_shorthand import Naive, dump, line, names, script
 
-from sessions.transcript import codec, collapse, lines, reader, titles
+from sessions.transcript import codec, collapse, lines, reader, titles, turns
 from sessions.transcript.entry import Kind
 from sessions.transcript.summaries import TOKENS_WINDOW_BYTES
 
@@ -406,6 +406,27 @@ def test_however_long_its_lines_a_row_shows_the_title_and_the_tokens_that_a_plai
     if len(data) <= titles.WINDOW_BYTES:
         prompts = [value["blocks"][0]["content"] for _, value, _ in Naive(data).visible if value["role"] == "user"]
         assert found.first_prompt == (prompts[0][:200] if prompts else None)
+
+
+def test_a_title_near_the_end_of_a_long_file_is_shown_without_asking_whether_to_search(write):
+    path = write("u1 a5=" + "w" * 70_000 + " T:near a7")
+    assert reader.summary(path, seeks_title=lambda: pytest.fail("asked")).title == "near"
+
+
+def test_a_summary_is_no_prompt_whoever_it_is_from(tmp_path):
+    said = line("c1").replace(b'"role":"assistant"', b'"role":"user"')
+    path = tmp_path / "s.jsonl"
+    for hidden in (b"", line("u1") + b"\n" + line("R:u1") + b"\n"):  # each way to read
+        path.write_bytes(hidden + said + b"\n" + line("u2") + b"\n")
+        assert [prompt.id for prompt in reader.scan(path).prompts] == ["u2"]
+        found = reader.summary(path)
+        assert (found.first_summary, found.first_prompt) == ("summary c1", "u2")
+
+
+@pytest.mark.parametrize("word", ["u1", "u1=two", "m1", "h1", "b1", "n1", "a1", "c1", "f1"])
+def test_what_was_typed_is_the_text_of_a_prompt_and_of_nothing_else(word):
+    entry = codec.decode(line(word))
+    assert turns.typed(entry) == (turns.prompt_text(entry) if word[0] == "u" else None)
 
 
 def test_a_session_was_made_when_its_header_says_else_at_its_first_message_else_when_written(write):
