@@ -181,12 +181,9 @@ def read(directory: str, name: str) -> Facts:
     descriptor = os.open(f"{directory}/{name}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         status = os.fstat(descriptor)
-        sidecar = f"{directory}/{name.removesuffix('.jsonl')}.ckpt"
+        beside = untitled.Beside(f"{directory}/{name.removesuffix('.jsonl')}.ckpt", status)
         summary = summaries.summary(
-            descriptor,
-            status=status,
-            seeks_title=lambda: not untitled.is_noted(sidecar, status),
-            seeks_hidden=lambda: os.access(f"{sidecar}/undo", os.F_OK),  # it has gone back, perhaps hiding what it left
+            descriptor, status=status, seeks_title=beside.may_have_title, seeks_hidden=beside.may_hide
         )
     finally:
         os.close(descriptor)

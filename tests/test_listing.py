@@ -242,6 +242,17 @@ def test_a_title_written_over_a_line_in_place_keeping_size_and_times_is_seen(sto
     assert [row.given_title for row in store.list(project)] == ["Seen"]
 
 
+def test_a_prompt_that_a_rewind_hides_is_none_of_a_session_left_without_a_title(store, project):
+    with store.create(project) as session:
+        for text in ("hidden", "shown"):
+            with session.begin_turn(text):
+                session.append(assistant_message("z" * 200_000))
+            if text == "hidden":
+                session.rewind(session.plan_rewind(session.checkpoints()[0], history="hide"))
+    assert (paths.sidecar(session.path) / untitled.NAME).exists()
+    assert [row.first_prompt for row in store.list(project)] == ["shown"]
+
+
 @pytest.mark.parametrize("said", [b"", b"null", b"{", b"[1,2,3]", b"\0" * 2000])
 def test_a_damaged_note_says_nothing(store, project, said, monkeypatch):
     session = _long(store, project)

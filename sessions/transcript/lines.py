@@ -75,17 +75,18 @@ def forward(
         data = read(descriptor, read_to, min(block, end - read_to))
         if not data:
             break
-        read_to, block = read_to + len(data), min(2 * block, BLOCK)
-        start = 0
-        while (newline := data.find(b"\n", start)) >= 0:
-            line = data[start:newline]
+        parts = data.split(b"\n")
+        rest, behind = parts.pop(), read_to
+        for line in parts:
+            behind += len(line) + 1
             if pieces:
-                line, pieces, held = b"".join((*pieces, line)), [], 0
+                line, pieces, held = b"".join((*pieces, line)), [], 0  # noqa: PLW2901 - the line, whole
             yield at, line
-            at, start = read_to - len(data) + newline + 1, newline + 1
+            at = behind
         if held < longest:
-            pieces.append(data[start:])
-            held += len(data) - start
+            pieces.append(rest)
+            held += len(rest)
+        read_to, block = read_to + len(data), min(2 * block, BLOCK)
     if rest := b"".join(pieces):
         yield at, rest
 

@@ -169,8 +169,10 @@ def _last_line(block: bytes, first: int) -> Entry | None:
 
 
 def _title_in(block: bytes, first: int) -> str | None:
-    entries = map(codec.decode, _lines_with(_TITLE, block, first))
-    return next((entry.title for entry in entries if entry.kind is Kind.TITLE), None)
+    for raw in _lines_with(_TITLE, block, first):
+        if (title := codec.decode(raw).title) is not None:
+            return title
+    return None
 
 
 def _lines_with(needle: bytes, block: bytes, first: int) -> Iterator[bytes]:

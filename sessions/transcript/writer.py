@@ -162,7 +162,7 @@ class Writer:
             with lines.opened(self.path) as (descriptor, size):
                 status = os.fstat(descriptor)
                 if self._known is None or (self._known.size, self._known.inode) != (size, status.st_ino):
-                    is_untitled = untitled.is_noted(self._sidecar, status)
+                    is_untitled = not untitled.Beside(str(self._sidecar), status).may_have_title()
                     self._known = _survey(descriptor, size, status.st_ino, is_untitled=is_untitled)
         except FileNotFoundError:
             self._known = None

@@ -127,6 +127,20 @@ def test_lines_from_the_end_are_the_lines_whatever_the_block_size(pieces, block,
     assert all(data[at : at + len(raw)] == raw for at, raw in found)
 
 
+@given(st.lists(st.binary(max_size=40).map(lambda piece: piece.replace(b"\n", b"")), max_size=12), st.integers(1, 30))
+def test_lines_from_the_start_are_the_lines_and_of_a_long_one_only_the_beginning_is_held(pieces, block):
+    data = b"\n".join(pieces)
+    *whole, rest = data.split(b"\n")
+    whole += [rest] if rest else []
+    with on_disk(data) as file:
+        found = list(lines.forward(file.fileno(), len(data), block=block))
+        short = list(lines.forward(file.fileno(), len(data), block=block, longest=5))
+    assert [raw for _, raw in found] == whole
+    assert [at for at, _ in short] == [at for at, _ in found]
+    assert all(data[at : at + len(raw)] == raw for at, raw in found)
+    assert all(raw[:5] == cut[:5] for raw, (_, cut) in zip(whole, short, strict=True))
+
+
 @given(
     st.lists(st.sampled_from([b"", b"needle", b"xneedlex", b"need", b"le", b"needneedlele"]), max_size=9),
     st.integers(1, 30),
