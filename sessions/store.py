@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from sessions.settings import Retention
     from sessions.upkeep import Checked, Pruned
 
+    Reference = str | SessionInfo | Path
+
 
 class _Open:
     """The sessions that are open here."""
@@ -91,7 +93,7 @@ class SessionStore:
 
     def open(
         self,
-        reference: str | SessionInfo,
+        reference: Reference,
         *,
         read_only: bool = False,
         add_dirs: Sequence[str | os.PathLike[str]] = (),
@@ -100,7 +102,7 @@ class SessionStore:
 
         Args:
             reference: Its id, the beginning of its id, or its title; tried in this order. Where several projects have
-                that id, the one touched last. Or a row of a list: then exactly that session.
+                that id, the one ``find`` means. Or a row of a list, or a transcript: then exactly that session.
             read_only: Change nothing: no byte, no time, no lock, but for what cancelling a task records. Never fails
                 for damage or a lock.
 
@@ -116,28 +118,34 @@ class SessionStore:
         self._let_retire(session, begins=not read_only)
         return session
 
-    def _meant(self, reference: str | SessionInfo) -> Path:
+    def _meant(self, reference: Reference) -> Path:
         if not isinstance(reference, str):
-            self._refuse_strange(reference)
-            _refuse_removed(reference.path)
-            return reference.path
+            transcript = self._transcript_of(reference)
+            _refuse_removed(transcript)
+            return transcript
         with self._open.guard:
             here = next((path for path, each in self._open.sessions.items() if each.id == reference), None)
         return here or self.find(reference)
 
-    def _refuse_strange(self, row: SessionInfo) -> None:
-        """Refuse what is no row of a list of this store.
+    def _transcript_of(self, reference: SessionInfo | Path) -> Path:
+        """Return the transcript that a row of a list of this store, or its path, names.
 
         Raises:
-            RequestError: It is none.
+            RequestError: It names none.
         """
         from sessions.listing import SessionInfo
 
-        if not isinstance(row, SessionInfo):
-            raise RequestError(f"a session is named by a text or a row of a list, not by {row!r}")
-        projects, path = os.path.realpath(self.root / "projects"), os.path.realpath(row.path.parent)
-        if os.path.commonpath([projects, path]) != projects and not str(row.path).startswith(f"{self.root}/projects/"):
-            raise RequestError(f"session {row.id} is of another store: {row.path}")
+        if not isinstance(reference, SessionInfo | Path):
+            raise RequestError(f"a session is named by a text, a row of a list or a transcript, not by {reference!r}")
+        path = reference if isinstance(reference, Path) else reference.path
+        if not catalog.is_transcript(path.name):
+            raise RequestError(f"this is no transcript: {path}")
+        if path.parent.parent == self.root / "projects":
+            return path
+        projects, directory = os.path.realpath(self.root / "projects"), os.path.realpath(path.parent)
+        if os.path.commonpath([projects, directory]) != projects:
+            raise RequestError(f"session {catalog.id_of(path)} is of another store: {path}")
+        return self.root / "projects" / os.path.relpath(directory, projects) / path.name  # by the one name it has here
 
     def _open_at(
         self,
@@ -385,7 +393,7 @@ class SessionStore:
 
     # -- keeping in order ------------------------------------------------------------------------------------------
 
-    def delete(self, reference: str | SessionInfo, *, stopped: builtins.list[StoppedTask] | None = None) -> str:
+    def delete(self, reference: Reference, *, stopped: builtins.list[StoppedTask] | None = None) -> str:
         """Remove a session: transcript, snapshots and undo records. Return its id.
 
         Its background tasks are stopped first, also where an error follows. A crash meanwhile leaves the whole session,
@@ -459,18 +467,19 @@ class SessionStore:
         return [checked for checked in self.check() if checked.recovered]
 
     def check(
-        self, reference: str | None = None, *, unread: builtins.list[OSError] | None = None
+        self, reference: Reference | None = None, *, unread: builtins.list[OSError] | None = None
     ) -> builtins.list[Checked]:
         """Look at every byte of one session, or of all, and finish what a crash left where nobody has it open.
 
         Args:
+            reference: One session, as for ``open``; None: all.
             unread: Gets why a directory of transcripts, or what is called like one, cannot be looked at.
 
         Returns:
             A value for each session, in list order; damage is kept as it is and named.
         """
         if reference is not None:
-            return [self._check(self.find(reference))]
+            return [self._check(self._meant(reference))]
         from sessions import leftovers, upkeep
 
         chosen = catalog.transcripts(self.root, unread=unread)

@@ -89,13 +89,30 @@ def test_a_row_of_another_store_names_no_session(store, project, tmp_path):
     session = _session(store, project)
     (row,) = store.list(project)
     stranger = SessionStore(tmp_path / "another")
-    for work in (stranger.open, stranger.delete):
-        with pytest.raises(RequestError, match="another store"):
-            work(row)
+    for work in (stranger.open, stranger.delete, stranger.check):
+        for reference in (row, row.path):
+            with pytest.raises(RequestError, match="another store"):
+                work(reference)
     with pytest.raises(RequestError, match="row of a list"):
-        store.open(session.path)
+        store.open(42)
+    with pytest.raises(RequestError, match="no transcript"):
+        store.open(session.path.with_suffix(".ckpt"))
+    assert session.path.exists()
+
+
+def test_a_transcript_names_exactly_its_session_by_whatever_path(store, project, tmp_path, monkeypatch):
+    session = _session(store, project)
     (tmp_path / "link").symlink_to(store.root)
-    with SessionStore(tmp_path / "link").open(row, read_only=True) as opened:
+    monkeypatch.chdir(store.root)
+    for path in (
+        session.path,
+        tmp_path / "link" / session.path.relative_to(store.root),
+        session.path.relative_to(store.root),
+    ):
+        with store.open(path) as opened, store.open(session.id) as same:
+            assert opened is same
+        assert [checked.session for checked in store.check(path)] == [session.id]
+    with SessionStore(tmp_path / "link").open(session.path, read_only=True) as opened:
         assert opened.id == session.id
 
 

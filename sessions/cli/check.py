@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sessions import catalog
 from sessions.cli import options, output, render
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from sessions.store import SessionStore
     from sessions.upkeep import Checked
 
@@ -28,8 +31,8 @@ def command(context: click.Context, reference: str | None, *, dry_run: bool, as_
     """
     store = options.store()
     output.warn_settings(store.root)
-    chosen = options.find(store, reference) if reference is not None else None
     unread: list[OSError] = []
+    chosen = options.find(store, reference) if reference is not None else None
     checked = _looked_at(store, chosen, unread) if dry_run else store.check(chosen, unread=unread)
     output.warn_unread(unread)
     recovered = any(each.recovered for each in checked)
@@ -42,16 +45,16 @@ def command(context: click.Context, reference: str | None, *, dry_run: bool, as_
         context.exit(_FINDINGS_REMAIN)
 
 
-def _looked_at(store: SessionStore, reference: str | None, unread: list[OSError]) -> list[Checked]:
+def _looked_at(store: SessionStore, given: Path | None, unread: list[OSError]) -> list[Checked]:
     from sessions.transcript.outline import Finding  # noqa: PLC0415 - as above
     from sessions.upkeep import Checked  # noqa: PLC0415 - the help needs none
 
-    chosen = [reference] if reference is not None else [row.id for row in store.list(scope="all", unread=unread)]
+    chosen = [given] if given is not None else catalog.transcripts(store.root, unread=unread)
     found = []
     for each in chosen:
         try:
             with store.open(each, read_only=True) as session:
                 found.append(Checked(session.id, tuple(session.check())))
         except OSError as error:
-            found.append(Checked(each, (Finding("not_checked", str(error), "left as it is"),)))
+            found.append(Checked(catalog.id_of(each), (Finding("not_checked", str(error), "left as it is"),)))
     return found

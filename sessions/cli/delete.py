@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sessions import catalog
 from sessions.cli import options, output, render
 from sessions.picker import words
 from sessions.picker.text import one_line, visible_path
@@ -28,24 +29,25 @@ def command(reference: str, *, dry_run: bool, yes: bool, as_json: bool) -> None:
     touched.
     """
     store = options.store()
-    session_id = options.find(store, reference)
+    transcript = options.find(store, reference)
+    session_id = catalog.id_of(transcript)
     store.refuse_twins(session_id)
     options.require_answer(yes=yes, dry_run=dry_run)
-    with store.open(session_id, read_only=dry_run) as session:
-        path, subagents = session.path, session.subagents()
+    with store.open(transcript, read_only=dry_run) as session:
+        subagents = session.subagents()
         if not as_json or not (yes or dry_run):
             _announce(session, len(subagents), dry_run=dry_run, error_stream=as_json)
         if not (yes or dry_run):
             output.ask("Delete it for good?", error_stream=as_json)
         stopped = _there(session) if dry_run else []
         if not dry_run:
-            store.delete(session_id, stopped=stopped)
+            store.delete(transcript, stopped=stopped)
     with output.after(f"session {session_id} was deleted") if not dry_run else nullcontext():
         if as_json:
             output.structured(
                 {
                     "session": session_id,
-                    "path": str(path),
+                    "path": str(transcript),
                     "subagents": subagents,
                     "deleted": not dry_run,
                     "cancelled": [task.to_json() for task in stopped],

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from sessions import catalog, clock
+from sessions import clock
 from sessions.errors import AmbiguousError, RequestError
 from sessions.picker.text import one_line
 from sessions.picker.words import ago
@@ -159,15 +159,15 @@ def store() -> SessionStore:
     return store
 
 
-def find(store: SessionStore, reference: str) -> str:
-    """Return the id of the session a reference names.
+def find(store: SessionStore, reference: str) -> Path:
+    """Return the transcript of the session a reference names.
 
     Raises:
         NotFoundError: There is none.
         AmbiguousError: There are several; the message names each with its title.
     """
     try:
-        return catalog.id_of(store.find(reference))
+        return store.find(reference)
     except AmbiguousError as error:
         raise described(store, reference, error) from None
 

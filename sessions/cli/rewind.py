@@ -95,11 +95,11 @@ def command(  # noqa: PLR0917 - the options of a rewind
         raise click.UsageError("--history concerns the conversation, which stays as it is here")
     picking = to is None and last is None and run is None
     store, findings = options.store(), output.Findings()
-    session_id = options.find(store, reference)
+    transcript = options.find(store, reference)
     if picking and not options.on_terminal():
         raise click.UsageError(_NO_TARGET)
     options.require_answer(yes=yes, dry_run=dry_run)
-    with store.open(session_id, read_only=dry_run, add_dirs=add_dirs) as session:
+    with store.open(transcript, read_only=dry_run, add_dirs=add_dirs) as session:
         asked: _Asked = {
             "history": history,
             "on_conflict": options.policies_from_here(session, on_conflict),

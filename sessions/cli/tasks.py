@@ -13,6 +13,7 @@ from sessions.picker import words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from sessions.picker.text import Line
     from sessions.session import Session
@@ -57,12 +58,12 @@ def command(
             _list(session, as_json=as_json)
 
 
-def _opened(store: SessionStore, session_id: str, *, read_only: bool) -> Session:
+def _opened(store: SessionStore, transcript: Path, *, read_only: bool) -> Session:
     """Open a session for writing where nobody else has it, else read-only: tasks can be stopped, and that recorded."""
     if not read_only:
         with suppress(LockedError):
-            return store.open(session_id)
-    return store.open(session_id, read_only=True)
+            return store.open(transcript)
+    return store.open(transcript, read_only=True)
 
 
 def _list(session: Session, *, as_json: bool) -> None:

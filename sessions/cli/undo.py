@@ -43,14 +43,14 @@ def command(
     if listed and (redo or files):
         raise click.UsageError("--list takes nothing back: leave --redo and --file out")
     store, findings = options.store(), output.Findings()
-    session_id = options.find(store, reference)
+    transcript = options.find(store, reference)
     if listed:
-        with store.open(session_id, read_only=True) as session:
+        with store.open(transcript, read_only=True) as session:
             findings.warn(session)
             _list(session, as_json=as_json)
         return
     options.require_answer(yes=yes, dry_run=dry_run)
-    with store.open(session_id, read_only=dry_run, add_dirs=add_dirs) as session:
+    with store.open(transcript, read_only=dry_run, add_dirs=add_dirs) as session:
         findings.warn(session)
         plan = session.plan_undo(
             redo=redo,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -83,6 +84,46 @@ def test_delete_says_nothing_of_deleting_what_another_process_holds(cli: Cli, ke
         done = cli("delete", kept.id, "--yes")
     assert (done.exit_code, done.out) == (5, "")
     assert kept.path.exists()
+
+
+@pytest.fixture
+def copied(kept: Any, tmp_path: Any) -> Any:
+    """The kept session's copy in another project, with the same id, another title, and written later."""
+    copy = kept.root / "projects" / "elsewhere" / kept.path.name
+    copy.parent.mkdir()
+    copy.write_bytes(
+        kept.path.read_bytes()
+        .replace(str(kept.project).encode(), str(tmp_path / "elsewhere").encode())
+        .replace(b"A kept session", b"Its copy")
+    )
+    os.utime(kept.path, (1, 1))
+    return copy
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("title", "Its copy", "New name"),
+        ("compact", "Its copy", "--summary", "short"),
+        ("rewind", "Its copy", "--to", "1", "--scope", "conversation", "--yes"),
+    ],
+)
+def test_a_command_changes_the_session_that_has_the_title_not_one_of_its_id(
+    cli: Cli, kept: Any, copied: Any, words: tuple[str, ...]
+) -> None:
+    before = kept.path.read_bytes(), copied.read_bytes()
+    done = cli(*words)
+    assert done.exit_code == 0, done.err
+    assert kept.path.read_bytes() == before[0]
+    assert copied.read_bytes() != before[1]
+
+
+@pytest.mark.parametrize("dry", [(), ("--dry-run",)])
+def test_check_looks_at_each_of_two_sessions_of_one_id(cli: Cli, kept: Any, copied: Any, dry: tuple[str, ...]) -> None:
+    kept.path.write_bytes(kept.path.read_bytes() + b"broken\n")
+    os.utime(kept.path, (1, 1))
+    done = cli("check", *dry)
+    assert (done.exit_code, done.out.splitlines()[-1]) == (4, "2 sessions checked, 1 finding")
 
 
 def test_check_of_whole_sessions_exits_0(cli: Cli, kept: Any) -> None:
