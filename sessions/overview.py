@@ -6,6 +6,7 @@ not known from before, the two ends of the file.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
@@ -75,16 +76,16 @@ class Overview:
         projects = self._root / "projects"
         if scope == "all":
             return None, catalog.directories(self._root, self._unread)
-        resolved = _Resolved()
+        resolved = functools.cache(paths.resolved)
         if scope == "project":
             place = str(paths.project_directory(self._root, directory))
-            return (lambda row: (workdir := row.workdir) is None or resolved[workdir] == directory), [place]
+            return (lambda row: (workdir := row.workdir) is None or resolved(workdir) == directory), [place]
         worktrees = Worktrees(directory)
         own = {str(paths.project_directory(self._root, each)) for each in worktrees.roots}
-        holds = _Held(worktrees, resolved)
+        holds = functools.cache(lambda workdir: (real := resolved(workdir)) is not None and worktrees.hold(real))
         names = worktrees.projects(projects)
         return (
-            lambda row: holds[workdir] if (workdir := row.workdir) is not None else str(row.path.parent) in own,
+            lambda row: holds(workdir) if (workdir := row.workdir) is not None else str(row.path.parent) in own,
             sorted(str(projects / name) for name in names),
         )
 
@@ -151,28 +152,6 @@ def _first_of_each(rows: Iterator[SessionInfo]) -> Iterator[SessionInfo]:
         if row.id not in seen:
             seen.add(row.id)
             yield row
-
-
-class _Resolved(dict[str, "str | None"]):
-    """The real paths of directories that headers name, each asked for once."""
-
-    def __missing__(self, workdir: str) -> str | None:
-        self[workdir] = resolved = paths.resolved(workdir)
-        return resolved
-
-
-class _Held(dict[str, bool]):
-    """Which directories that headers name lie in one of the worktrees."""
-
-    def __init__(self, worktrees: Worktrees, resolved: _Resolved) -> None:
-        super().__init__()
-        self._worktrees = worktrees
-        self._resolved = resolved
-
-    def __missing__(self, workdir: str) -> bool:
-        resolved = self._resolved[workdir]
-        self[workdir] = held = resolved is not None and self._worktrees.hold(resolved)
-        return held
 
 
 def _tree(below: dict[tuple[str, str], list[SessionInfo]], root: str) -> Iterator[SessionInfo]:

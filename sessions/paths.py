@@ -62,6 +62,14 @@ def project_directory(root: Path, workdir: str | os.PathLike[str]) -> Path:
     return root / "projects" / encode_workdir(os.path.realpath(workdir))
 
 
+def current() -> str | None:
+    """Return the real path of the current directory; None where it was removed under us."""
+    try:
+        return os.path.realpath(os.curdir)
+    except FileNotFoundError:
+        return None
+
+
 def resolved(workdir: str) -> str | None:
     """Return the real path of a directory a file names; None where no directory of this system can be called so."""
     try:

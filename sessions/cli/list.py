@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import click
 
-from sessions import clock
+from sessions import clock, paths
 from sessions.cli import options, output, render
 
 if TYPE_CHECKING:
@@ -83,7 +82,7 @@ def show(
         scope=scope, search=search, limit=limit if text is None else None, children=children, unread=unread
     )
     output.warn_unread(unread)
-    here = None if scope == "project" else _here()
+    here = None if scope == "project" else paths.current() or ""  # removed under us: every session is elsewhere
     if text is not None:
         from sessions.cli import hits  # noqa: PLC0415 - most lists show none
 
@@ -97,13 +96,6 @@ def show(
         found = bool(rows)
     if not found and not as_json:
         _say_nothing(begun=store.root.exists(), searched=bool(search or text), scope=scope)
-
-
-def _here() -> str:
-    try:
-        return os.path.realpath(os.curdir)
-    except FileNotFoundError:  # it was removed under us: every session is elsewhere
-        return ""
 
 
 def _say_nothing(*, begun: bool, searched: bool, scope: ListScope) -> None:

@@ -216,13 +216,24 @@ def failure(said: Failure, *, as_json: bool) -> int:
     return said.exit_code
 
 
-def command(*words: str, root: Path | None = None) -> str:
-    """Return a command line that can be pasted here, with the root this process was given or another one."""
-    root = root or options.given_root()
-    store = ("--root", str(root)) if root is not None else ()
-    import shlex  # noqa: PLC0415 - few commands name another
+def command(
+    name: str, session: str, *more: str, root: Path | None = None, directory: str | os.PathLike[str] | None = None
+) -> str:
+    """Return a command line about a session that can be pasted, with the root this process was given or another one.
 
-    return visible(shlex.join((*program(), *words, *store)), keep="")
+    Args:
+        name: The command.
+        session: What names the session.
+        more: Further options.
+        root: Where it is kept, if not where a command that is pasted here finds it.
+        directory: Where the command is to run; None: where it is pasted.
+    """
+    from sessions.cli import shell  # noqa: PLC0415 - few commands name another
+
+    kept = root or (options.given_root() if directory is None else options.moving_root())
+    options_ = (*more, *(("--root", os.path.abspath(kept)) if kept is not None else ()))
+    named = (*options_, "--", session) if session.startswith("-") else (session, *options_)
+    return shell.in_directory(None if directory is None else os.fspath(directory), (*program(), name, *named))
 
 
 def add_dir_words(add_dirs: Sequence[str]) -> tuple[str, ...]:

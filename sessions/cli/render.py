@@ -13,6 +13,7 @@ from sessions.picker.text import (
     Line,
     clip,
     clip_start,
+    fit,
     flat,
     one_line,
     pad,
@@ -165,7 +166,7 @@ def hit_line(hit: Hit, columns: int | None) -> Line:
     room = columns - width(head)
     rest = sum(width(text) for _, text in parts)
     before = clip_start(before, max(room // 3, room - rest))
-    return ("dim", clip(head, columns)), *_clipped([("", before), *parts], room)
+    return ("dim", clip(head, columns)), *fit((("", before), *parts), room)
 
 
 def _parts(hit: Hit) -> Iterator[Fragment]:
@@ -173,15 +174,6 @@ def _parts(hit: Hit) -> Iterator[Fragment]:
     for (start, end), (following, _) in pairwise((*hit.spans, (len(hit.line), 0))):
         yield "warn", flat(hit.line[start:end])
         yield "", flat(hit.line[end:following])
-
-
-def _clipped(fragments: Sequence[Fragment], cells: int) -> Iterator[Fragment]:
-    for style, text in fragments:
-        fits = clip(text, cells)
-        yield style, fits
-        if fits != text:
-            return
-        cells -= width(text)
 
 
 def short_ids(ids: Sequence[str], at_least: int = _SHORT_ID) -> list[str]:

@@ -14,6 +14,7 @@ from sessions import hosts
 from sessions.belonging import Where
 from sessions.cli import options, output, shell, whereabouts
 from sessions.errors import AmbiguousError, LockedError, RequestError
+from sessions.ownership import is_owned
 from sessions.picker.text import one_line, visible, visible_path
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def _latest(store: SessionStore) -> SessionInfo:
 
 def _named(store: SessionStore, reference: str, *, as_json: bool) -> Whereabouts:
     try:
-        return whereabouts.of_path(store, store.find(reference, workdir=whereabouts.here()))
+        return whereabouts.of_path(store, store.find(reference))
     except AmbiguousError as error:
         if as_json or not options.on_terminal():
             raise options.described(store, reference, error) from None
@@ -148,7 +149,7 @@ def _send_elsewhere(home: Whereabouts) -> None:
         case Where.GONE:
             assert home.directory is not None
             made = visible(f"mkdir -p {shell.quoted(home.directory)}", keep="")
-            fork = output.command("fork", home.row.id, "--workdir", ".")
+            fork = output.command("fork", home.row.id, "--workdir", ".", root=options.moving_root())
             said = (
                 f"'{title}' is of a directory that is gone: {directory}. Make it again:  {made}\n"
                 f"or, where the project was moved, go on from its new place:  {fork}\nThen, or all the same:"
@@ -168,9 +169,8 @@ def _send_elsewhere(home: Whereabouts) -> None:
 def _hand_over(store: SessionStore, program: tuple[str, ...], home: Whereabouts) -> NoReturn:
     """Become the program that goes on with a session, in the session's directory."""
     assert home.directory is not None
-    with store.open(home.row, read_only=True) as session:
-        if session.is_owned:
-            raise LockedError(session.id, None, None)
+    if is_owned(home.row.path):
+        raise LockedError(home.row.id, None, None)
     store.resuming(home.row)
     words = hosts.filled(program, id=home.row.id, path=os.fspath(home.row.path), workdir=home.directory)
     os.chdir(home.directory)

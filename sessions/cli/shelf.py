@@ -8,7 +8,6 @@ import sys
 from typing import TYPE_CHECKING
 
 from sessions import paths, searching
-from sessions.cli import whereabouts
 from sessions.cli.excerpt import excerpt
 from sessions.picker.resume_state import Listing, ResumeState
 from sessions.picker.words import away_text, count
@@ -41,7 +40,7 @@ class StoreShelf:
     def __init__(self, store: SessionStore, candidates: Collection[str] | None = None) -> None:
         self._store = store
         self._candidates = candidates
-        self._here = whereabouts.here()
+        self._here = paths.current()
 
     def list(self, scope: Scope) -> Listing:
         """Return the sessions of a scope, and where those of other directories belong."""
@@ -100,7 +99,7 @@ def choose(
     """
     from sessions.picker.resume_app import pick  # noqa: PLC0415 - prompt_toolkit is paid for by who sees it
 
-    here = whereabouts.here()
+    here = paths.current()
     state = ResumeState(
         everywhere=everywhere or candidates is not None or here is None,
         worktrees=worktrees,

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sessions import catalog, ids, listing
+from sessions import catalog, ids, listing, paths
 from sessions.belonging import Where
-from sessions.cli import options, output, shell
+from sessions.cli import output
 from sessions.errors import NotFoundError, RequestError
 
 if TYPE_CHECKING:
@@ -34,18 +33,7 @@ class Whereabouts:
     @property
     def command(self) -> str:
         """The command line that goes on with it, from anywhere: to be pasted."""
-        root = options.moving_root()
-        store = ("--root", os.path.abspath(root)) if root is not None else ()
-        end = ("--",) if self.row.id.startswith("-") else ()
-        return shell.in_directory(self.directory, (*output.program(), "resume", *store, *end, self.row.id))
-
-
-def here() -> str | None:
-    """Return the current directory; None where it was removed under us."""
-    try:
-        return os.path.realpath(os.curdir)
-    except FileNotFoundError:
-        return None
+        return output.command("resume", self.row.id, directory=self.directory)
 
 
 def of_path(store: SessionStore, transcript: Path) -> Whereabouts:
@@ -64,5 +52,5 @@ def of_path(store: SessionStore, transcript: Path) -> Whereabouts:
         if row.root_id is None:
             raise NotFoundError("session", row.id)
         raise RequestError(f"a subagent's session is not resumed by itself: session {row.root_id} is")
-    found = store.belonging(row, here())
+    found = store.belonging(row, paths.current())
     return Whereabouts(row, found.where, found.directory)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-_BLANKS = str.maketrans("\t\n\r", "   ")  # what is pasted may hold several lines
-
 
 class Key(Enum):
     """A key with a name. A typed character is a ``str``, a click a :class:`Click`."""
@@ -61,8 +59,13 @@ def in_sight(at: int, top: int, length: int, page: int) -> tuple[int, int]:
     return selected, max(min(top, last - page + 1), 0)
 
 
+def pasted(text: str) -> str:
+    """Return what is typed or pasted as it comes into a line: tabs and line ends are spaces, the unseen is left out."""
+    return "".join(char for char in " ".join(text.splitlines()).replace("\t", " ") if char.isprintable())
+
+
 def typed(text: str, key: Press, *, limit: int) -> str:
     """Return what a key makes of a filter: characters are added, Backspace takes the last one, Ctrl-U all."""
     if isinstance(key, str):
-        return "".join(char for char in text + key.translate(_BLANKS) if char.isprintable())[:limit]
+        return (text + pasted(key))[:limit]
     return text[:-1] if key is Key.BACKSPACE else ""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
-from sessions.picker.keys import Click, Key, Press, in_sight, moved, typed
+from sessions.picker.keys import Click, Key, Press, in_sight, moved, pasted, typed
 from sessions.transcript.titles import MAX_CHARACTERS
 
 if TYPE_CHECKING:
@@ -381,7 +381,7 @@ def _press_renaming(state: ResumeState, renaming: Renaming, key: Press) -> Resum
         case Key.ENTER:
             return _renamed_to(state, renaming)
         case str():
-            added = "".join(char for char in " ".join(key.splitlines()) if char.isprintable())
+            added = pasted(key)
             text = (text[:at] + added + text[at:])[:MAX_CHARACTERS]
             at = min(at + len(added), len(text))
         case Key.BACKSPACE if at:

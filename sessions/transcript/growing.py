@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from sessions.transcript import codec, collapse, lines, scanning, turns
+from sessions.transcript import collapse, lines, scanning, turns
 from sessions.transcript.entry import Entry, Kind
 from sessions.transcript.rollback import rollback_line
 
@@ -93,7 +93,7 @@ class Growing:
             rule = collapse.history if history else collapse.model_view
             shown = rule(places)
             for place in shown[max(len(shown) - last, 0) :]:
-                yield _entry_at(descriptor, place)
+                yield scanning.entry_at(descriptor, place.offset, place.end)
 
     def look(self) -> Iterator[Event]:
         """Yield what happened since the last look, in an order that makes sense of it: gone, back, new.
@@ -137,8 +137,12 @@ class Growing:
         shown = {keys[place.offset]: place for place in _messages(places)}
         if back := [place for key, place in shown.items() if key in known and key not in before]:
             yield CameBack(len(back))
-            yield from (Came(_entry_at(descriptor, place), again=True) for place in back)
-        yield from (Came(_entry_at(descriptor, place)) for key, place in shown.items() if key not in known)
+            yield from (Came(scanning.entry_at(descriptor, place.offset, place.end), again=True) for place in back)
+        yield from (
+            Came(scanning.entry_at(descriptor, place.offset, place.end))
+            for key, place in shown.items()
+            if key not in known
+        )
 
     def _read(self, descriptor: int) -> tuple[list[scanning.Place], dict[int, int]]:
         """Take in the whole file; return notes on its messages and events, and by which key each message is known."""
@@ -180,7 +184,3 @@ class Growing:
 
 def _messages(places: Iterable[scanning.Place]) -> Iterator[scanning.Place]:
     return (place for place in collapse.visible(places) if place.kind is Kind.MESSAGE)
-
-
-def _entry_at(descriptor: int, place: scanning.Place) -> Entry:
-    return codec.decode(lines.read(descriptor, place.offset, place.end - place.offset).removesuffix(b"\n"))

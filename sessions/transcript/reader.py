@@ -6,6 +6,7 @@ changes nothing for it.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -70,7 +71,7 @@ def read_prompt(path: Path, prompt: Prompt) -> str:
     if not prompt.truncated:
         return prompt.preview
     with lines.opened(path) as (descriptor, _):
-        return turns.prompt_text(_entry_at(descriptor, prompt.offset, prompt.end))
+        return turns.prompt_text(scanning.entry_at(descriptor, prompt.offset, prompt.end))
 
 
 def prompt_texts(path: Path) -> list[str]:
@@ -91,7 +92,7 @@ def prompt_texts(path: Path) -> list[str]:
             if room <= 0:
                 text = text[:SHORT_CHARACTERS]
             elif prompt.truncated:
-                entry = _entry_at(descriptor, prompt.offset, prompt.end)
+                entry = scanning.entry_at(descriptor, prompt.offset, prompt.end)
                 text = turns.prompt_text(entry)[:_PROMPT_CHARACTERS] if entry.id == prompt.id else text
             texts.append(text)
             room -= len(text)
@@ -104,26 +105,7 @@ def read_view(path: Path) -> list[Entry]:
     Reads from the end and only as far back as the last compaction. Where a rollback event or an ``after`` comes into
     it, the whole file is read, and of it only the messages of the view are kept.
     """
-    behind: list[Entry] = []
-    compact: Entry | None = None
-    with lines.opened(path) as (descriptor, size):
-        for _, raw in lines.backward(descriptor, size):
-            entry = codec.decode(raw)
-            if entry.kind is Kind.ROLLBACK:
-                return list(_visible(path, collapse.model_view))
-            if entry.kind is not Kind.MESSAGE:
-                continue
-            if entry.is_compact:
-                compact = entry if compact is None else collapse.newer(entry, compact)
-            elif compact is not None:
-                break
-            else:
-                behind.append(entry)
-    if compact is not None and compact.after is not None:
-        return list(_visible(path, collapse.model_view))
-    behind.extend([] if compact is None else [compact])
-    behind.reverse()
-    return collapse.once(behind)
+    return read_end(path, sys.maxsize)
 
 
 def read_end(path: Path, count: int) -> list[Entry]:
@@ -143,7 +125,7 @@ def read_end(path: Path, count: int) -> list[Entry]:
             entry = codec.decode(raw)
             if entry.kind is Kind.ROLLBACK or (entry.is_compact and entry.after is not None):
                 places = collapse.model_view(list(scanning.places_in(scanning.every_line(descriptor))))
-                return [_entry_at(descriptor, place.offset, place.end) for place in places[-count:]]
+                return [scanning.entry_at(descriptor, place.offset, place.end) for place in places[-count:]]
             if entry.kind is not Kind.MESSAGE:
                 continue
             if entry.is_compact:
@@ -271,13 +253,9 @@ class _Behind:
 def _visible(path: Path, rule: Rule) -> Iterator[Entry]:
     with lines.opened(path) as (descriptor, _):
         for place in rule(list(scanning.places_in(scanning.every_line(descriptor)))):
-            entry = _entry_at(descriptor, place.offset, place.end)
+            entry = scanning.entry_at(descriptor, place.offset, place.end)
             if entry.kind is Kind.MESSAGE:  # else somebody wrote over it meanwhile
                 yield entry
-
-
-def _entry_at(descriptor: int, offset: int, end: int) -> Entry:
-    return codec.decode(lines.read(descriptor, offset, end - offset).removesuffix(b"\n"))
 
 
 def has_snapshots(path: Path, start: int) -> bool:

@@ -196,6 +196,11 @@ def every_line(
             offset = behind
 
 
+def entry_at(descriptor: int, offset: int, end: int) -> Entry:
+    """Return the line that lies there in an open file."""
+    return codec.decode(lines.read(descriptor, offset, end - offset).removesuffix(b"\n"))
+
+
 def message_ids(path: Path, end: int) -> Iterator[str]:
     """Yield the id of every message that starts in front of ``end``. Like a scan, this parses only odd spellings."""
     offset = 0

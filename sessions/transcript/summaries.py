@@ -240,5 +240,4 @@ def _visible_only(descriptor: int, start: _Head) -> tuple[_Head, int | None]:
 
 
 def _read(descriptor: int, places: list[scanning.Place]) -> Iterator[Entry]:
-    for place in places:
-        yield codec.decode(lines.read(descriptor, place.offset, place.end - place.offset).removesuffix(b"\n"))
+    return (scanning.entry_at(descriptor, place.offset, place.end) for place in places)

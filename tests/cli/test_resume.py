@@ -159,6 +159,19 @@ def test_a_directory_that_is_gone_is_not_made(
     assert not other.exists()
 
 
+def test_every_command_that_is_printed_names_the_store_from_anywhere_and_an_id_that_looks_like_an_option(
+    cli: Callable[..., Any], store: SessionStore, other: Path
+) -> None:
+    session = keep(store, other, "Elsewhere")
+    odd = session.path.rename(session.path.with_name("-x.jsonl"))
+    other.rmdir()
+    done = cli("resume", "--root", os.path.relpath(store.root), "--", "-x")
+    named = f" --root {store.root} -- -x\n"
+    assert f" fork --workdir .{named}" in done.err
+    assert done.out.endswith(f" resume{named}")
+    assert odd.exists()
+
+
 def test_a_session_of_another_worktree_goes_on_in_its_directory(
     cli: Callable[..., Any], store: SessionStore, here: Path, tmp_path: Path
 ) -> None:

@@ -228,6 +228,7 @@ def test_enter_in_a_preview_resumes_when_it_was_seen(start: ResumeState, rows: l
         ((Key.HOME, Key.ERASE, "S"), "Session number 0"),
         ((Key.HOME, Key.BACKSPACE, Key.LEFT, "x"), "xsession number 0"),
         ((Key.END, Key.RIGHT, Key.ERASE, "\n日\x1b本"), "session number 0 日本"),
+        ((Key.CLEAR, "a\tb\r\nc"), "a b c"),
         ((Key.CLEAR, "a" * 2000), "a" * 1000),
     ],
 )
@@ -364,4 +365,4 @@ def test_laws(session_row: Callable[..., Any], script: list[Any]) -> None:
 
 
 def test_lines_that_are_pasted_stay_apart_in_the_filter():
-    assert typed("", "several\nlines\twith\r\nblanks", limit=80) == "several lines with  blanks"
+    assert typed("", "several\nlines\twith\r\nblanks", limit=80) == "several lines with blanks"
