@@ -71,7 +71,8 @@ class SessionInfo:
     @property
     def title(self) -> str | None:
         """The title given, else the beginning of the first prompt, else of the first summary, else None."""
-        return self._facts.title or self._facts.first_prompt or self._facts.first_summary
+        facts = self._facts
+        return next((said for said in (facts.title, facts.first_prompt) if said and said.strip()), facts.first_summary)
 
     @property
     def given_title(self) -> str | None:
@@ -80,7 +81,7 @@ class SessionInfo:
 
     @property
     def first_prompt(self) -> str | None:
-        """The beginning of the first prompt; None where there is none."""
+        """The beginning of the first prompt that has a text; None where there is no prompt."""
         return self._facts.first_prompt
 
     @property
@@ -176,6 +177,7 @@ def read(directory: str, name: str) -> Facts:
     Raises:
         OSError: It cannot be read.
     """
+    from sessions.ownership import is_owned  # noqa: PLC0415 - likewise
     from sessions.transcript import summaries, untitled  # noqa: PLC0415 - what is kept need not be read
 
     descriptor = os.open(f"{directory}/{name}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -183,7 +185,11 @@ def read(directory: str, name: str) -> Facts:
         status = os.fstat(descriptor)
         beside = untitled.Beside(f"{directory}/{name.removesuffix('.jsonl')}.ckpt", status)
         summary = summaries.summary(
-            descriptor, status=status, seeks_title=beside.may_have_title, seeks_hidden=beside.may_hide
+            descriptor,
+            status=status,
+            seeks_title=beside.may_have_title,
+            seeks_hidden=beside.may_hide,
+            is_growing=lambda: is_owned(Path(directory, name)),
         )
     finally:
         os.close(descriptor)

@@ -184,6 +184,17 @@ def is_held(path: Path) -> bool:
     return False
 
 
+def holder(path: Path) -> tuple[int | None, str | None] | None:
+    """Return who holds a lock, pid and command, as far as the system or the file says; None: nobody. Likewise."""
+    if not is_held(path):
+        return None
+    try:
+        with io.FileIO(path) as file:
+            return _read_holder(file)
+    except OSError:  # given back meanwhile, or not to be read
+        return None, None
+
+
 def is_held_elsewhere(path: Path) -> bool:
     """Tell whether another process holds a lock; likewise."""
     return is_held(path) and not any(not file.closed and _names_inode(path, file) for file in _opened_here())

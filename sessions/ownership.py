@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sessions import files, paths
 from sessions.errors import ConflictError, LockedError
-from sessions.locks import FileLock, HeldError, is_held
+from sessions.locks import FileLock, HeldError, holder, is_held
 
 LOCK = "lock"
 """The file in a sidecar that whoever writes the session holds locked."""
@@ -21,6 +21,11 @@ _TRIES = 1000
 def is_owned(transcript: Path) -> bool:
     """Tell whether somebody, here or elsewhere, has the session of a transcript open for writing. Makes nothing."""
     return is_held(paths.sidecar(transcript) / LOCK)
+
+
+def owner_of(transcript: Path) -> tuple[int | None, str | None] | None:
+    """Return who has the session of a transcript open for writing, pid and command as far as known; None: nobody."""
+    return holder(paths.sidecar(transcript) / LOCK)
 
 
 class Ownership:

@@ -310,7 +310,8 @@ class SessionStore:
             search: Only those that hold each of its words in title, id, branch or any prompt (its first 8 192
                 characters), the best first instead; see `searching` and, for very many prompts, `reader.prompt_texts`.
             limit: At most so many.
-            children: Whether the sessions of subagents follow the session they belong to; they do not count.
+            children: Whether the sessions of subagents follow the session they belong to; they do not count, unless
+                they are searched, too.
             unread: Gets why a transcript, or a directory of transcripts, cannot be read and is left out.
         """
         if scope not in get_args(ListScope):
@@ -320,11 +321,13 @@ class SessionStore:
         directory = _resolved(workdir) if scope != "all" else ""
         overview = self._overview(unread)
         rows = overview.rows(directory, scope, limit=limit if search is None else None)
+        if children:
+            rows = [*overview.with_children(rows)]
         if search is not None:
             from sessions import searching
 
             rows = searching.matching(rows, search, _prompts)[:limit]
-        return [*overview.with_children(rows)] if children else rows
+        return rows
 
     def resuming(self, row: SessionInfo) -> None:
         """Note that somebody goes on with a session: no retention takes it within a day, though nobody has it open yet.

@@ -253,6 +253,22 @@ def test_a_prompt_that_a_rewind_hides_is_none_of_a_session_left_without_a_title(
     assert [row.first_prompt for row in store.list(project)] == ["shown"]
 
 
+def test_a_session_is_not_damaged_while_a_message_is_being_appended(store, project):
+    with store.create(project) as session:
+        session.append(user_message("begin"))
+        whole = session.path.read_bytes()
+        session.path.write_bytes(whole + b'{"timestamp":"2026-')
+        assert [row.damaged for row in SessionStore(store.root).list(project)] == [False]
+        session.path.write_bytes(whole)
+    session.path.write_bytes(whole + b'{"timestamp":"2026-')
+    assert [row.damaged for row in store.list(project)] == [True]
+
+
+def test_a_blank_title_of_another_agent_is_none(store, project):
+    _write(store, project, "s", _message("the prompt"), _line(type="custom-title", customTitle="  ", sessionId="s"))
+    assert [row.title for row in store.list(project)] == ["the prompt"]
+
+
 @pytest.mark.parametrize("said", [b"", b"null", b"{", b"[1,2,3]", b"\0" * 2000])
 def test_a_damaged_note_says_nothing(store, project, said, monkeypatch):
     session = _long(store, project)
@@ -782,6 +798,7 @@ def test_subagents_follow_the_session_they_belong_to_in_a_tree(store, project):
     assert [row.id for row in store.list(project, children=True, limit=1)] == rows[:5]
     assert [row.id for row in store.list(project)] == [first.id, second.id]
     assert [row.id for row in store.list(scope="all", search="subagent")] == []
+    assert [row.id for row in store.list(project, search="subagent-d", children=True)] == ["subagent-d"]
 
 
 def test_a_session_names_its_subagents_before_it_is_deleted_with_them(store, project):

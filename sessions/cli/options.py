@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from sessions import clock
+from sessions import clock, paths
 from sessions.errors import AmbiguousError, RequestError
 from sessions.picker.text import one_line
-from sessions.picker.words import ago
+from sessions.picker.words import ago, away_text
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -173,23 +173,26 @@ def find(store: SessionStore, reference: str) -> Path:
 
 
 def described(store: SessionStore, reference: str, error: AmbiguousError) -> AmbiguousError:
-    """Return the error of a reference that names several sessions, so that it says the title of each."""
+    """Return the error of a reference that names several sessions, so that it says what tells them apart."""
     candidates = error.details["candidates"]
     assert isinstance(candidates, list)
-    named = [*(_titled(store, each) for each in candidates[:_TITLED]), *candidates[_TITLED:]]
+    named = [*(_described(store, each, reference) for each in candidates[:_TITLED]), *candidates[_TITLED:]]
     said = AmbiguousError("session", reference, named)
     said.details["candidates"] = candidates
     return said
 
 
-def _titled(store: SessionStore, session_id: str) -> str:
-    from sessions.transcript import reader  # noqa: PLC0415 - for an error only
+def _described(store: SessionStore, session_id: str, reference: str) -> str:
+    """Return an id with the title, unless that was asked for, the directory, unless it is this one, and the age."""
+    from sessions import listing  # noqa: PLC0415 - for an error only
 
-    path = store.find(session_id)
-    summary = reader.summary(path)
-    title = summary.title or summary.first_prompt or summary.first_summary
-    age = ago(clock.from_epoch(path.stat().st_mtime), clock.now())
-    return f"{session_id} ({f'{one_line(title, _TITLE_CELLS)}, ' if title else ''}{age})"
+    row = listing.row_of(store.find(session_id))
+    said = [
+        one_line(row.title, _TITLE_CELLS) if row.title and row.title != reference else "",
+        "" if row.workdir == paths.current() else away_text(row),
+        ago(row.last_active_at, clock.now()),
+    ]
+    return f"{session_id} ({', '.join(filter(None, said))})"
 
 
 def given_root() -> Path | None:

@@ -13,8 +13,8 @@ import click
 from sessions import hosts
 from sessions.belonging import Where
 from sessions.cli import options, output, shell, whereabouts
-from sessions.errors import AmbiguousError, LockedError, RequestError
-from sessions.ownership import is_owned
+from sessions.errors import AmbiguousError, LockedError, NotFoundError
+from sessions.ownership import owner_of
 from sessions.picker.text import one_line, visible, visible_path
 
 if TYPE_CHECKING:
@@ -95,7 +95,8 @@ def _program(store: SessionStore) -> tuple[str, ...] | None:
 def _latest(store: SessionStore) -> SessionInfo:
     row = store.latest(os.curdir)
     if row is None:
-        raise RequestError("there is no session of this directory to continue; 'sessions resume --all' shows all")
+        hint = "there is none of this directory; 'sessions resume --all' shows all"
+        raise NotFoundError("session", "--continue", hint=hint)
     return row
 
 
@@ -169,8 +170,8 @@ def _send_elsewhere(home: Whereabouts) -> None:
 def _hand_over(store: SessionStore, program: tuple[str, ...], home: Whereabouts) -> NoReturn:
     """Become the program that goes on with a session, in the session's directory."""
     assert home.directory is not None
-    if is_owned(home.row.path):
-        raise LockedError(home.row.id, None, None)
+    if (owner := owner_of(home.row.path)) is not None:
+        raise LockedError(home.row.id, *owner)
     store.resuming(home.row)
     words = hosts.filled(program, id=home.row.id, path=os.fspath(home.row.path), workdir=home.directory)
     os.chdir(home.directory)

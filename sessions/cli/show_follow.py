@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sessions import catalog
 from sessions.cli import following, output
-from sessions.errors import RequestError
+from sessions.errors import NotFoundError
 from sessions.picker import words
 from sessions.picker.text import one_line
 from sessions.transcript.growing import Came, CameBack, Event, Growing, WentBack
@@ -27,7 +28,7 @@ def follow(transcript: Path, last: int, *, history: bool, as_json: bool) -> None
     the output is the conversation.
 
     Raises:
-        RequestError: The session is gone.
+        NotFoundError: The session is gone.
         BrokenPipeError: Whoever reads the output has seen enough; noticed also while nothing is printed.
     """
     growing = Growing(transcript)
@@ -40,7 +41,8 @@ def follow(transcript: Path, last: int, *, history: bool, as_json: bool) -> None
                 say(event)
             following.wait()
     except FileNotFoundError:
-        raise RequestError("the session is gone: it was deleted, or went with what started it") from None
+        gone = "it was deleted, or went with what started it"
+        raise NotFoundError("session", catalog.id_of(transcript), hint=gone) from None
 
 
 def _say(event: Event) -> None:

@@ -35,7 +35,7 @@ _BRANCH_CELLS = 18
 _NAMED_CELLS = 40
 
 _SCOPES = {"project": "this project", "worktrees": "all worktrees", "all": "all projects"}
-_NOTHING = "(nothing in it yet)"
+_NOTHING = "(nothing in it)"
 _RENAMING = "Enter rename · Esc leave it"
 _DOOMED = "Ctrl+D delete · any other key: do not"
 
@@ -226,7 +226,9 @@ def _keys(state: ResumeState) -> str:
     short = full.replace("Ctrl+", "^")
     some = " ".join(["^A all", *(["^W worktrees"] if state.several else []), "^R rename ^D delete"])
     tight = least if state.fixed else f"Enter · {look} look · {some} · Esc"
-    return next((text for text in (full, short, tight, least) if width(text) <= state.width), "Enter resume")
+    few = "· ^A all ^W trees ^R name ^D del" if state.several else "look ^A all ^R rename ^D delete"
+    narrow = least if state.fixed else f"{look} {few}"
+    return next((text for text in (full, short, tight, narrow, least) if width(text) <= state.width), "Enter resume")
 
 
 def _preview_screen(state: ResumeState, preview: Preview, lines: Sequence[Line]) -> list[Line]:

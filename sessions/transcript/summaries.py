@@ -20,9 +20,10 @@ SHORT_CHARACTERS = 200
 HEAD_BYTES = 4 * 1024  # read at first of the start: most first prompts end there
 END_BYTES = 8 * 1024  # and of the end of a long file: most last answers begin there
 TOKENS_WINDOW_BYTES = 1 << 20  # how far back a message that reports its tokens is looked for
+BLANK_BYTES = 1 << 20  # how far a prompt with a text is looked for behind one without
 LONGEST_BYTES = 64 << 20  # a longer line at the start is not read whole, and so says nothing
 
-_TITLE, _TOKENS, _ROLLBACK, _ANSWER = b'"custom-title"', b'"total_tokens"', b'"rollback"', b'"assistant"'
+_TITLE, _TOKENS, _ROLLBACK = b'"custom-title"', b'"total_tokens"', b'"rollback"'
 
 
 @dataclass(slots=True)
@@ -81,12 +82,13 @@ def summary(
     status: os.stat_result | None = None,
     seeks_title: Callable[[], bool] = lambda: True,
     seeks_hidden: Callable[[], bool] = lambda: False,
+    is_growing: Callable[[], bool] = lambda: False,
 ) -> Summary:
     """Return what a list shows of a session.
 
     Reads 4 KiB at the start and 8 KiB at the end, of a file of at most 64 KiB all, and more where what it needs is not
-    there: up to the first prompt; back to a message that reports its tokens (64 KiB, and 1 MiB where no whole line of
-    these is an answer's); back to a title (our writer keeps it in the last 64 KiB, others may not). Where a rollback
+    there: up to the first prompt that has a text (1 MiB behind one that has none); back to a message that reports its
+    tokens (1 MiB); back to a title (our writer keeps it in the last 64 KiB, others may not). Where a rollback
     event lies in what was read, or behind the message with the tokens, everything visible is looked at. Memory is
     bounded by the longest line that is needed.
 
@@ -95,15 +97,22 @@ def summary(
         status: What the system says of it, where that is known.
         seeks_title: Asked, where no title lies in the last 8 KiB of a long file, whether one is to be searched.
         seeks_hidden: Asked whether a rollback event is to be searched in all of a long file.
+        is_growing: Asked, where the last line is torn, whether somebody is appending it: then it is no damage.
 
     Raises:
         OSError: The file cannot be read. Damage inside it is no error.
     """
     if not isinstance(source, int):
         with lines.opened(source) as (descriptor, _):
-            return summary(descriptor, status=status, seeks_title=seeks_title, seeks_hidden=seeks_hidden)
+            return summary(
+                descriptor,
+                status=status,
+                seeks_title=seeks_title,
+                seeks_hidden=seeks_hidden,
+                is_growing=is_growing,
+            )
     status, seen = os.fstat(source) if status is None else status, _Seen()
-    _read_end(source, status.st_size, seen, seeks_title, seeks_hidden)
+    _read_end(source, status.st_size, seen, seeks_title, seeks_hidden, is_growing=is_growing)
     start = _read_start(source, status.st_size, seen)
     if seen.hidden:
         start, seen.tokens = _visible_only(source, start)
@@ -120,7 +129,13 @@ def summary(
 
 
 def _read_end(
-    descriptor: int, size: int, seen: _Seen, seeks_title: Callable[[], bool], seeks_hidden: Callable[[], bool]
+    descriptor: int,
+    size: int,
+    seen: _Seen,
+    seeks_title: Callable[[], bool],
+    seeks_hidden: Callable[[], bool],
+    *,
+    is_growing: Callable[[], bool],
 ) -> None:
     at, block, first = _end_of(descriptor, size, END_BYTES if size > titles.WINDOW_BYTES else size)
     last = _last_line(block, first)
@@ -136,13 +151,16 @@ def _read_end(
         found = scanning.last_title(descriptor, at + first)
         seen.title = None if found is None else found.text
     unseen = at + first  # what lies behind the message with the tokens and has not been looked at: up to the block
-    if at and seen.tokens is None and block.find(_ANSWER, first) < 0:
+    if at and seen.tokens is None:
         unseen, seen.tokens = _tokens_before(descriptor, at + first)
     seen.hidden = block.rfind(_ROLLBACK) >= 0  # noticeably faster than from the front
     if at and not seen.hidden:
         seen.hidden = lines.find(descriptor, _ROLLBACK, 0 if seeks_hidden() else unseen, at + first) is not None
-    seen.damaged = b"\0" in block or (last is not None and last.kind is Kind.OPAQUE and bool(last.raw.strip()))
-    seen.damaged = seen.damaged or (last is None and not block.rstrip().endswith(b"}") and bool(block.strip()))
+    if last is not None:
+        unreadable = last.kind is Kind.OPAQUE and bool(last.raw.strip())
+    else:
+        unreadable = not block.rstrip().endswith(b"}") and bool(block.strip())
+    seen.damaged = b"\0" in block or (unreadable and (block.endswith(b"\n") or not is_growing()))
 
 
 def _end_of(descriptor: int, size: int, length: int) -> tuple[int, bytes, int]:
@@ -209,12 +227,13 @@ def _read_start(descriptor: int, size: int, seen: _Seen) -> _Head:
         kind = entry.kind
         if kind is Kind.MESSAGE:
             _take(entry, start)
-            if start.first_prompt is not None:
+            if start.first_prompt or (start.first_prompt is not None and offset > BLANK_BYTES):
                 break
         elif kind is Kind.HEADER:
             start.header = start.header or header_of(entry, offset)
         elif kind is Kind.OPAQUE:
-            seen.damaged = seen.damaged or bool(raw.strip())
+            is_last = offset + len(raw) == size  # and not ended: that is judged from the end
+            seen.damaged = seen.damaged or (not is_last and bool(raw.strip()))
         elif kind is Kind.ROLLBACK:
             seen.hidden = True
     return start
@@ -223,7 +242,7 @@ def _read_start(descriptor: int, size: int, seen: _Seen) -> _Head:
 def _take(entry: Entry, start: _Head) -> None:
     start.timestamp = start.timestamp or entry.timestamp
     if (text := turns.typed(entry)) is not None:
-        start.first_prompt = text.lstrip()[:SHORT_CHARACTERS]
+        start.first_prompt = text.lstrip()[:SHORT_CHARACTERS]  # of images alone, or blank: a later one stands for it
     elif entry.is_compact:
         start.first_summary = start.first_summary or blocks.summary_of(entry)[:SHORT_CHARACTERS]
 
@@ -231,13 +250,9 @@ def _take(entry: Entry, start: _Head) -> None:
 def _visible_only(descriptor: int, start: _Head) -> tuple[_Head, int | None]:
     start = dataclasses.replace(start, first_prompt=None, first_summary=None)
     shown = collapse.messages(scanning.places_in(scanning.every_line(descriptor)))
-    for entry in _read(descriptor, shown):
-        _take(entry, start)
-        if start.first_prompt is not None:
+    for place in shown:
+        _take(scanning.entry_at(descriptor, place.offset, place.end), start)
+        if start.first_prompt or (start.first_prompt is not None and place.offset > BLANK_BYTES):
             break
-    tokens = (entry.total_tokens for entry in _read(descriptor, shown[::-1]))
+    tokens = (scanning.entry_at(descriptor, place.offset, place.end).total_tokens for place in shown[::-1])
     return start, next((count for count in tokens if count is not None), None)
-
-
-def _read(descriptor: int, places: list[scanning.Place]) -> Iterator[Entry]:
-    return (scanning.entry_at(descriptor, place.offset, place.end) for place in places)

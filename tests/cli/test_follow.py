@@ -229,7 +229,10 @@ def test_the_deletion_of_the_session_ends_it(start: Callable[..., Following], ke
     one.until("Deleted.")
     SessionStore(kept.root).delete(kept.id)
     code, _, err = one.end(None)
-    assert (code, err) == (3, "sessions: the session is gone: it was deleted, or went with what started it\n")
+    assert (code, err) == (
+        3,
+        f"sessions: no session matches {kept.id!r}; it was deleted, or went with what started it\n",
+    )
 
 
 def test_a_reader_that_goes_ends_it_also_while_nothing_is_printed(

@@ -92,7 +92,7 @@ def test_continue_is_the_latest_of_this_directory_only(
     store.root.mkdir()
     done = cli("resume", "--continue")
     assert (done.exit_code, done.out) == (3, "")
-    assert "no session of this directory" in done.err
+    assert "there is none of this directory" in done.err
     keep(store, here, "the older one")
     latest = keep(store, here, "the newer one")
     keep(store, other, "elsewhere")
@@ -611,7 +611,7 @@ def test_forty_columns_and_no_colour(
     keep(store, here, "日本語のタイトルはとても長いのでここには入らない")
     keep(store, here, "👩‍💻 emoji " * 9)
     user = resume(columns=40, lines=12)
-    shown = user.shows("2 sessions", "Enter resume · Space look · Esc leave").splitlines()
+    shown = user.shows("2 sessions", "Space look ^A all ^R rename ^D delete").splitlines()
     assert shown[3].startswith("❯ now   👩")
     assert shown[4].startswith("  now   日本語のタイトルは")
     assert all(line.rstrip().endswith("…") for line in shown[3:5])

@@ -422,6 +422,46 @@ def test_however_long_its_lines_a_row_shows_the_title_and_the_tokens_that_a_plai
         assert found.first_prompt == (prompts[0][:200] if prompts else None)
 
 
+def test_a_count_of_tokens_is_found_behind_a_long_answer_whatever_follows_it(write):
+    path = write("u1 a5=" + "w" * 70_000 + " u2 f1")  # the last answer reports none
+    assert reader.summary(path).total_tokens == 500
+
+
+def test_a_prompt_of_images_or_blanks_alone_leaves_the_name_to_the_next_one_with_a_text(write, tmp_path):
+    image = line("u1").replace(b'"type":"text"', b'"type":"image"')
+    blank = line("u2").replace(b'"content":"u2"', b'"content":" \\n"')
+    path = tmp_path / "s.jsonl"
+    path.write_bytes(image + b"\n" + blank + b"\n" + line("a1") + b"\n")
+    assert reader.summary(path).first_prompt == ""
+    for hidden in (b"", line("u9") + b"\n" + line("R:u9") + b"\n"):
+        path.write_bytes(hidden + image + b"\n" + blank + b"\n" + line("a1") + b"\n" + line("u3") + b"\n")
+        assert reader.summary(path).first_prompt == "u3"
+
+
+def test_of_images_alone_not_the_whole_file_is_read_for_a_text(tmp_path, monkeypatch):
+    path = tmp_path / "s.jsonl"
+    with path.open("wb") as file:
+        for number in range(100):
+            file.write(line(f"u{number}=" + "w" * 100_000).replace(b'"type":"text"', b'"type":"image"') + b"\n")
+    read, real = [], lines.read
+    monkeypatch.setattr(lines, "read", lambda fd, at, size: read.append(size) or real(fd, at, size))
+    assert reader.summary(path, seeks_title=lambda: False).first_prompt == ""
+    assert sum(read) < 6_000_000
+
+
+@pytest.mark.parametrize("body", [b'{"timestamp":"2026', b"x" * 100_000])
+@pytest.mark.parametrize("front", ["", "H", "u1 a1", "u1 a1=" + "w" * 100_000])
+def test_a_torn_last_line_is_damage_unless_somebody_is_appending_it(write, front, body):
+    path = write(front)
+    with path.open("ab") as file:
+        file.write(body)
+    assert reader.summary(path).damaged
+    assert not reader.summary(path, is_growing=lambda: True).damaged
+    with path.open("ab") as file:
+        file.write(b"\n")
+    assert reader.summary(path, is_growing=lambda: True).damaged
+
+
 def test_a_title_near_the_end_of_a_long_file_is_shown_without_asking_whether_to_search(write):
     path = write("u1 a5=" + "w" * 70_000 + " T:near a7")
     assert reader.summary(path, seeks_title=lambda: pytest.fail("asked")).title == "near"
