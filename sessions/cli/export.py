@@ -88,9 +88,7 @@ def _messages(entries: Iterable[Entry]) -> Iterator[Message]:
 
 def _json(row: SessionInfo, entries: Iterable[Entry]) -> Iterator[bytes]:
     """Yield an object with the row of a list and the lines of the messages: as they are, one a line."""
-    from sessions.transcript import codec  # noqa: PLC0415 - the help needs none
-
-    yield b'{"session":' + output.legal(codec.dumps(row.to_json())) + b',\n"messages":['
+    yield b'{"session":' + output.encoded(row.to_json()) + b',\n"messages":['
     between = b"\n"
     for entry in entries:
         yield between + output.legal(entry.raw.strip())

@@ -215,10 +215,10 @@ def message_ids(path: Path, end: int) -> Iterator[str]:
                 yield entry.id
 
 
-def last_title(descriptor: int, size: int, *, reach: int | None = None) -> Title | None:
-    """Return the last title line of an open file, searched from its end and, if given, only ``reach`` bytes back."""
-    end, least = size, 0 if reach is None else max(0, size - reach)
-    while (found := lines.find_last(descriptor, end, b'"custom-title"', least=least)) is not None:
+def last_title(descriptor: int, size: int) -> Title | None:
+    """Return the last title line of the first ``size`` bytes of an open file, searched from their end."""
+    end = size
+    while (found := lines.find_last(descriptor, end, b'"custom-title"')) is not None:
         end, raw = found
         entry = codec.decode(raw)
         if entry.kind is Kind.TITLE:
