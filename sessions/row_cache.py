@@ -61,7 +61,9 @@ class RowCaches:
     def discard(self, directory: str) -> None:
         """Remove what is kept of a project's directory; where that fails, the next list drops what is gone."""
         for children in (False, True):
-            self.take(directory, children=children).remove()
+            self._idle.pop((directory, children), None)
+            with contextlib.suppress(OSError):
+                os.unlink(_path(self._root, directory, children=children))
 
 
 class RowCache:
@@ -96,11 +98,6 @@ class RowCache:
             for name in self.known.keys() - {name for _, name, *_ in found}:
                 del self.known[name]
                 self._changed = True
-
-    def remove(self) -> None:
-        """Remove it from the disk."""
-        with contextlib.suppress(OSError):
-            os.unlink(self._path)
 
     def save(self) -> None:
         """Write what changed; where that is not possible, nothing happens."""
