@@ -7,15 +7,18 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from sessions import clock, leftovers, paths
-from sessions.errors import SessionsError
+from sessions import catalog, clock, leftovers, paths, resumed, row_cache
+from sessions.errors import IncompleteError, SessionsError
 from sessions.expiry import Reason
+from sessions.rewind.pruning import KEPT_IN, Pruning
+from sessions.rewind.retention import freed
+from sessions.rewind.usage import measured
 from sessions.transcript.outline import Finding
 
 if TYPE_CHECKING:
-    from sessions.rewind.pruning import Pruning
+    from sessions.opening import Opening
     from sessions.session import Session
 
 
@@ -89,21 +92,51 @@ class Pruned:
         }
 
 
-class Opener(Protocol):
-    """Opens the session of a transcript, as a store does."""
+def check_all(root: Path, opening: Opening, *, unread: list[OSError] | None = None) -> list[Checked]:
+    """Check all sessions, and remove what is left of others; see ``SessionStore.check``."""
+    chosen = catalog.transcripts(root, unread=unread)
+    families = leftovers.Families()
+    tidy(root)
+    return [*(check(transcript, opening, families) for transcript in chosen), *sweep(root)]
 
-    def __call__(self, transcript: Path, *, read_only: bool) -> Session:
-        """Open it."""
+
+def check(transcript: Path, opening: Opening, families: leftovers.Families | None = None) -> Checked:
+    """Look at every byte of a session, and finish what a crash left where nobody else has it open. Never fails.
+
+    Args:
+        families: Spares reading all subagents' transcripts again where several sessions are looked at.
+    """
+    recovered: tuple[str, ...] = ()
+    findings: list[Finding] = []
+    try:
+        with _opened(transcript, opening) as session:
+            recovered = tuple(
+                f"{note.where}: {note.action}" for note in session.findings if note.kind.startswith("unfinished")
+            )
+            findings += session.check(families=families)
+    except IncompleteError as error:
+        findings.append(Finding("unfinished_rewind", str(error), "left as it is"))
+    except (SessionsError, OSError) as error:
+        findings.append(Finding("not_checked", str(error), "left as it is"))
+    return Checked(catalog.id_of(transcript), tuple(findings), recovered)
+
+
+def _opened(transcript: Path, opening: Opening) -> Session:
+    try:
+        return opening.open(transcript, read_only=False)
+    except IncompleteError:
+        raise
+    except SessionsError:
+        return opening.open(transcript, read_only=True)
 
 
 def prune(
     root: Path,
     transcripts: Iterable[Path],
-    open_at: Opener,
+    opening: Opening,
     *,
     undo: bool,
     dry_run: bool,
-    confirmed: Container[Path] | None = None,
     shown: Mapping[Path, Pruned] | None = None,
 ) -> list[Pruned]:
     """Prune sessions, and remove what is left of deleted ones; see ``SessionStore.prune``.
@@ -112,20 +145,18 @@ def prune(
     open, so nothing is removed under a running agent. (A dry run does not ask for the lock.)
 
     Args:
-        confirmed: The transcripts, or where they were, of which what is left of a deleted session goes; None: all.
-        shown: What somebody agreed to, by transcript: a session of which more would go is skipped. None: all goes.
+        shown: What somebody agreed to, by transcript, or where it was: a session of which more would go is skipped,
+            and what is left of a deleted session goes only where it is among them. None: all goes.
     """
     pruned = [
-        _prune(transcript, open_at, undo=undo, dry_run=dry_run, shown=None if shown is None else shown.get(transcript))
+        _prune(transcript, opening, undo=undo, dry_run=dry_run, shown=None if shown is None else shown.get(transcript))
         for transcript in transcripts
     ]
-    return [*(each for each in pruned if each is not None), *_prune_leftovers(root, confirmed, dry_run=dry_run)]
+    return [*(each for each in pruned if each is not None), *_prune_leftovers(root, shown, dry_run=dry_run)]
 
 
 def tidy(root: Path) -> None:
     """Remove what counts no more of what may be removed at any time: kept rows, notes of what was resumed."""
-    from sessions import resumed, row_cache  # noqa: PLC0415 - a list does not pay for it
-
     row_cache.sweep(root)
     resumed.sweep(root)
 
@@ -142,14 +173,12 @@ def sweep(root: Path) -> Iterator[Checked]:
             yield Checked(session, (Finding("not_deleted", str(error), "left as it is"),))
 
 
-def _prune(transcript: Path, open_at: Opener, *, undo: bool, dry_run: bool, shown: Pruned | None) -> Pruned | None:
+def _prune(transcript: Path, opening: Opening, *, undo: bool, dry_run: bool, shown: Pruned | None) -> Pruned | None:
     sidecar = paths.sidecar(transcript)
-    from sessions.rewind.pruning import KEPT_IN  # noqa: PLC0415 - a list does not pay for it
-
     if not any(os.path.isdir(sidecar / name) for name in KEPT_IN):
         return None
     try:
-        with open_at(transcript, read_only=True) as session:
+        with opening.open(transcript, read_only=True) as session:
             seen = session.prune(undo=undo, dry_run=True)
         if seen.is_empty:
             return None
@@ -158,7 +187,7 @@ def _prune(transcript: Path, open_at: Opener, *, undo: bool, dry_run: bool, show
             return said
         if shown is not None and not _is_within(said, shown):
             return Pruned(said.session, transcript, skipped="more of it is beyond the limits by now than was shown")
-        with open_at(transcript, read_only=False) as session:
+        with opening.open(transcript, read_only=False) as session:
             return _said(session, seen, session.prune(undo=undo))
     except (SessionsError, OSError) as error:
         return Pruned(leftovers.session_of(sidecar), transcript, skipped=str(error))
@@ -183,14 +212,11 @@ def _said(session: Session, seen: Pruning, done: Pruning) -> Pruned:
     )
 
 
-def _prune_leftovers(root: Path, confirmed: Container[Path] | None, *, dry_run: bool) -> Iterator[Pruned]:
-    from sessions.rewind.retention import freed  # noqa: PLC0415 - a list does not pay for it
-    from sessions.rewind.usage import measured  # noqa: PLC0415 - likewise
-
+def _prune_leftovers(root: Path, shown: Container[Path] | None, *, dry_run: bool) -> Iterator[Pruned]:
     families = leftovers.Families()
     for sidecar in leftovers.nobodys(root):
         session, path = leftovers.session_of(sidecar), leftovers.transcript_of(sidecar)
-        if confirmed is not None and path not in confirmed:
+        if shown is not None and path not in shown:
             continue
         freed_bytes = freed([measured(sidecar)])
         try:

@@ -1,6 +1,5 @@
 """Kernel locks between real processes."""
 
-import contextlib
 import fcntl
 import io
 import json
@@ -14,7 +13,7 @@ from pathlib import Path
 import pytest
 from interrupting import interruptions
 
-from sessions import LockedError, SessionStore, hold, locks, ownership, user_message
+from sessions import LockedError, SessionStore, hold, locks, opening, ownership, user_message
 from sessions import store as stores
 from sessions.locks import FileLock, HeldError
 
@@ -326,8 +325,9 @@ def test_ctrl_c_anywhere_in_an_opening_leaves_nobody_who_has_it_open(store, clos
     def work():
         store.open(closed.id).close()
 
-    for _ in interruptions(work, [locks, ownership, hold, stores]):
-        with contextlib.suppress(KeyError):  # broken off on its way to the caller, or while it is closed
-            store._open.sessions[closed.path].close()
+    for _ in interruptions(work, [locks, ownership, hold, opening, stores]):
+        left = store._opening.opened(closed.path)
+        if left is not None:  # broken off on its way to the caller, or while it is closed
+            left.close()
         with SessionStore(store.root).open(closed.id) as session:
             assert len(session.messages) == 1

@@ -26,6 +26,7 @@ from sessions import (
 )
 from sessions import settings as settings_module
 from sessions.expiry import Kept, expired
+from sessions.opening import Opening
 from sessions.ownership import Ownership
 from sessions.settings import DAY_S, Retention
 from sessions.transcript import reader
@@ -569,7 +570,7 @@ class Before:
 
     def remove(self, transcript, refuse, families):
         self._happens(transcript)
-        self._store._drop(transcript, refuse, stops=False, families=families)
+        self._store._opening.remove(transcript, refuse, families)
 
 
 def test_a_session_that_was_resumed_meanwhile_stays(quiet, root, project):
@@ -799,21 +800,21 @@ def test_the_first_session_a_store_opens_is_left_alone_by_the_pass_that_another_
 ):
     old, other = kept(quiet, project, 40), kept(quiet, project, 50)
     set_(root, cleanup_period_days=30)
-    go, real_retire, real_open = threading.Event(), retiring.retire, SessionStore._open_at
+    go, real_retire, real_open = threading.Event(), retiring.retire, Opening.open
     second = SessionStore(root, retention=retention)
 
     def retire(*args, **more):
         assert go.wait(60)
         yield from real_retire(*args, **more)
 
-    def open_at(store, *args, **more):  # the pass comes between finding the session and opening it
-        if store is second:
+    def open_(opening, *args, **more):  # the pass comes between finding the session and opening it
+        if opening is second._opening:
             go.set()
             over()
-        return real_open(store, *args, **more)
+        return real_open(opening, *args, **more)
 
     monkeypatch.setattr(retiring, "retire", retire)
-    monkeypatch.setattr(SessionStore, "_open_at", open_at)
+    monkeypatch.setattr(Opening, "open", open_)
     with SessionStore(root).create(project), second.open(old.stem, read_only=True) as session:
         assert len(session.messages) == 1
     assert (old.exists(), other.exists()) == (True, False)
