@@ -109,7 +109,7 @@ def check(transcript: Path, opening: Opening, families: leftovers.Families | Non
     recovered: tuple[str, ...] = ()
     findings: list[Finding] = []
     try:
-        with _opened(transcript, opening) as session:
+        with _open(transcript, opening) as session:
             recovered = tuple(
                 f"{note.where}: {note.action}" for note in session.findings if note.kind.startswith("unfinished")
             )
@@ -121,7 +121,7 @@ def check(transcript: Path, opening: Opening, families: leftovers.Families | Non
     return Checked(catalog.id_of(transcript), tuple(findings), recovered)
 
 
-def _opened(transcript: Path, opening: Opening) -> Session:
+def _open(transcript: Path, opening: Opening) -> Session:
     try:
         return opening.open(transcript, read_only=False)
     except IncompleteError:

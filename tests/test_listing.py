@@ -438,6 +438,15 @@ def test_what_is_kept_is_private_and_forgets_what_is_gone(store, project, settle
     assert b"goes away" not in _cache(store).read_bytes()
 
 
+def test_a_deletion_leaves_nothing_of_the_session_in_what_is_kept(store, project, settled):
+    keeps, goes = _session(store, project, "stays here"), _session(store, project, "goes away")
+    store.list(project, children=True)
+    assert b"goes away" in _cache(store).read_bytes()
+    store.delete(goes.id)
+    assert list((store.root / "cache" / "rows").iterdir()) == []
+    assert [row.id for row in store.list(project)] == [keeps.id]
+
+
 def test_threads_that_list_at_once_all_see_everything(store, project, settled):
     expected = {_session(store, project).id for _each in range(40)}
     found, done = [], threading.Event()

@@ -348,6 +348,19 @@ def test_of_a_session_shown_as_a_whole_that_is_due_no_more_nothing_goes(quiet, r
     assert everything(root) == before
 
 
+def test_of_what_is_left_of_deleted_sessions_only_what_was_shown_goes(quiet, root, project):
+    left = [paths.sidecar(kept(quiet, project, days)) for days in (50, 40)]
+    for sidecar in left:
+        sidecar.mkdir(exist_ok=True)
+        leftovers.mark(sidecar)
+        leftovers.transcript_of(sidecar).unlink()
+    seen = quiet.prune(dry_run=True)
+    assert {(each.session, each.leftovers) for each in seen} == {(sidecar.stem, 1) for sidecar in left}
+    assert quiet.prune(confirmed=[]) == []
+    assert quiet.prune(confirmed=seen[:1]) == seen[:1]
+    assert [sidecar.stem for sidecar in left if sidecar.exists()] == [seen[1].session]
+
+
 def test_a_dry_run_shows_the_twin_of_a_session_that_goes(quiet, root, project, tmp_path):
     twin = with_much(quiet, project, 2)
     other = root / "projects" / "other"
