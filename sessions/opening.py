@@ -134,7 +134,7 @@ class Opening:
         summary = reader.summary(transcript, seeks_title=lambda: False)
         workdir = summary.header.workdir if summary.header is not None else None
         touches = workdir if workdir is not None and paths.resolved(workdir) is not None else None
-        here = paths.here() if summary.header is None else None
+        here = paths.current() if summary.header is None else None
         if here is not None and paths.project_directory(self._root, here) == transcript.parent:
             touches = here
         return Place(

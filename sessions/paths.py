@@ -79,14 +79,6 @@ def resolved(workdir: str) -> str | None:
         return None
 
 
-def here() -> str | None:
-    """Return the real path of the current directory; None where it was removed under us."""
-    try:
-        return os.path.realpath(os.curdir)
-    except FileNotFoundError:
-        return None
-
-
 def transcript_path(root: Path, workdir: str | os.PathLike[str], session_id: str) -> Path:
     """Return the transcript of a session; the caller has checked that the id is safe as a name."""
     return project_directory(root, workdir) / f"{session_id}.jsonl"

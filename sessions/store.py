@@ -147,7 +147,7 @@ class SessionStore:
             workdir: The directory whose session is meant where several projects have one of that id, else that of
                 another worktree of its repository, else the one touched last; default: the current directory.
         """
-        here = os.path.realpath(workdir) if workdir is not None else paths.here()
+        here = os.path.realpath(workdir) if workdir is not None else paths.current()
         return finding.find(self.root, reference, self._overview(), here=here)
 
     def belonging(self, row: SessionInfo, workdir: str | os.PathLike[str] | None = None) -> Belonging:
