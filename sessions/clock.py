@@ -1,6 +1,6 @@
 """The one module that reads the clock. Time is only ever shown or written down, never used to order anything.
 
-But for retention, which asks how long ago a file was written.
+But for what is kept a while only (sessions, rows of lists, notes), which asks how long ago a file was written.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ _NS = 1_000_000_000
 class Facts(NamedTuple):
     """What is known of a transcript: where it lies, which state of it was read, and what a row shows of it.
 
-    Plain values that JSON can say. The numbers among the first six fields are the state: while the system says the same
+    Plain values. The numbers among the first six fields are the state: while the system says the same
     of the file, nothing else of it has changed.
 
     Attributes:
