@@ -279,15 +279,20 @@ def test_what_does_not_exist_exits_3(cli: Cli, kept: Any, words: list[str], code
     assert json.loads(done.out)["error"]["message"]
 
 
-def test_an_ambiguous_session_lists_the_candidates(cli: Cli, kept: Any) -> None:
-    with SessionStore(kept.root).create(kept.project) as session:
+def test_an_ambiguous_session_lists_the_candidates_and_what_tells_them_apart(
+    cli: Cli, kept: Any, tmp_path: Path
+) -> None:
+    with SessionStore(kept.root).create(tmp_path) as session:
         session.set_title("A kept session")
         session.append({"role": "user", "blocks": [{"type": "text", "content": "hi"}]})
     done = cli("rewind", "A kept session", "--to", "1", "--yes", "--json")
     assert done.exit_code == 3
     assert set(done.json["error"]["candidates"]) == {kept.id, session.id}
-    assert f"{kept.id} (A kept session, now)" in done.err
+    assert f"{kept.id} (now)" in done.err  # here, and called what was asked for
+    assert f"{session.id} ({tmp_path}, now)" in done.err
     assert len(done.err.splitlines()) == 1
+    session.path.rename(session.path.with_name(f"{kept.id[:8]}-other.jsonl"))
+    assert f"{kept.id} (A kept session, now)" in cli("show", kept.id[:8]).err
 
 
 def test_a_session_open_elsewhere_exits_5_and_can_still_be_read(cli: Cli, kept: Any) -> None:
