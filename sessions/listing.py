@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from sessions import catalog, clock
 
 _NS = 1_000_000_000
+_CHANGING = (1 << 63) - 1  # when no file was changed: what is read of one while a line is appended is kept by nobody
 
 
 class Facts(NamedTuple):
@@ -81,7 +82,10 @@ class SessionInfo:
 
     @property
     def first_prompt(self) -> str | None:
-        """The beginning of the first prompt that has a text; None where there is no prompt."""
+        """The beginning of the first prompt that has a text; empty where none of those looked at has one.
+
+        None where there is no prompt.
+        """
         return self._facts.first_prompt
 
     @property
@@ -177,8 +181,16 @@ def read(directory: str, name: str) -> Facts:
     Raises:
         OSError: It cannot be read.
     """
-    from sessions.ownership import is_owned  # noqa: PLC0415 - likewise
     from sessions.transcript import summaries, untitled  # noqa: PLC0415 - what is kept need not be read
+
+    is_growing = False
+
+    def grows() -> bool:
+        from sessions.ownership import is_owned  # noqa: PLC0415 - a torn line is seldom met
+
+        nonlocal is_growing
+        is_growing = is_owned(Path(directory, name))
+        return is_growing
 
     descriptor = os.open(f"{directory}/{name}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
@@ -189,7 +201,7 @@ def read(directory: str, name: str) -> Facts:
             status=status,
             seeks_title=beside.may_have_title,
             seeks_hidden=beside.may_hide,
-            is_growing=lambda: is_owned(Path(directory, name)),
+            is_growing=grows,
         )
     finally:
         os.close(descriptor)
@@ -200,7 +212,7 @@ def read(directory: str, name: str) -> Facts:
         directory=directory,
         size=status.st_size,
         inode=status.st_ino,
-        ctime_ns=status.st_ctime_ns,
+        ctime_ns=_CHANGING if is_growing else status.st_ctime_ns,
         workdir=header.workdir if header is not None else None,
         title=summary.title,
         first_prompt=summary.first_prompt,

@@ -36,7 +36,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from sessions import catalog, clock, leftovers, paths, resumed
+from sessions import catalog, clock, leftovers, listing, paths, resumed
 from sessions.errors import ConflictError, IncompleteError, SessionsError
 from sessions.expiry import Expired, Kept, expired
 from sessions.ownership import is_owned
@@ -168,13 +168,12 @@ class _Work:
 
 
 def _described(each: Expired, children: Iterable[Path]) -> Pruned:
-    found = reader.summary(each.path)
     transcripts = [each.path, *children]
     takes = [_measured_file(path) for path in transcripts] + [measured(paths.sidecar(path)) for path in transcripts]
     return Pruned(
         catalog.id_of(each.path),
         each.path,
-        found.title or found.first_prompt or found.first_summary,
+        listing.row_of(each.path).title,
         freed_bytes=freed(takes),
         reason=each.reason,
         last_active_at=clock.from_epoch(each.written_ns / _NS),

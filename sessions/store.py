@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, get_args
 
 from sessions import catalog, finding, paths
 from sessions.errors import AmbiguousError, NotFoundError, RequestError
+from sessions.listing import SessionInfo
 from sessions.overview import ListScope, Overview
 from sessions.row_cache import RowCaches
 
 if TYPE_CHECKING:
     from sessions.belonging import Belonging
     from sessions.grepping import Hit
-    from sessions.listing import SessionInfo
     from sessions.opening import Opening
     from sessions.rewind.plan import StoppedTask
     from sessions.session import Session
     from sessions.settings import Retention
     from sessions.upkeep import Checked, Pruned
 
-    Reference = str | SessionInfo | Path
+Reference = str | SessionInfo | Path
 
 
 class SessionStore:
@@ -113,9 +113,10 @@ class SessionStore:
             here = self._opened.named(reference) if self._opened is not None else None
             return here or self.find(reference)
         transcript = self._transcript_of(reference)
-        from sessions.opening import refuse_removed
+        if self._opened is None or self._opened.opened(transcript) is None:  # nothing of it may be written yet
+            from sessions.opening import refuse_removed
 
-        refuse_removed(transcript)
+            refuse_removed(transcript)
         return transcript
 
     def _transcript_of(self, reference: SessionInfo | Path) -> Path:
@@ -124,14 +125,12 @@ class SessionStore:
         Raises:
             RequestError: It names none.
         """
-        from sessions.listing import SessionInfo
-
         if not isinstance(reference, SessionInfo | Path):
             raise RequestError(f"a session is named by a text, a row of a list or a transcript, not by {reference!r}")
         path = reference if isinstance(reference, Path) else reference.path
-        if not catalog.is_transcript(path.name):
+        if not catalog.is_transcript(path.name) or (path.exists() and not path.is_file()):
             raise RequestError(f"this is no transcript: {path}")
-        if path.parent.parent == self.root / "projects":
+        if path.parent.parent == self.root / "projects" and ".." not in path.parts:
             return path
         projects, directory = os.path.realpath(self.root / "projects"), os.path.realpath(path.parent)
         if os.path.commonpath([projects, directory]) != projects:

@@ -264,6 +264,16 @@ def test_a_session_is_not_damaged_while_a_message_is_being_appended(store, proje
     assert [row.damaged for row in store.list(project)] == [True]
 
 
+def test_that_a_message_is_being_appended_is_not_kept_of_a_session(store, project, settled, monkeypatch):
+    session = _session(store, project)
+    with session.path.open("ab") as file:
+        file.write(b'{"timestamp":"2026-')
+    with monkeypatch.context() as patched:
+        patched.setattr("sessions.ownership.is_owned", lambda _: True)
+        assert [row.damaged for row in store.list(project)] == [False]
+    assert [row.damaged for row in store.list(project)] == [True]
+
+
 def test_a_blank_title_of_another_agent_is_none(store, project):
     _write(store, project, "s", _message("the prompt"), _line(type="custom-title", customTitle="  ", sessionId="s"))
     assert [row.title for row in store.list(project)] == ["the prompt"]

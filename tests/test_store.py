@@ -114,6 +114,28 @@ def test_a_transcript_names_exactly_its_session_by_whatever_path(store, project,
         assert [checked.session for checked in store.check(path)] == [session.id]
     with SessionStore(tmp_path / "link").open(session.path, read_only=True) as opened:
         assert opened.id == session.id
+    with store.create(project) as begun:
+        assert store.open(begun.path) is begun
+        begun.close()
+
+
+def test_what_is_no_file_below_the_projects_is_no_transcript(store, project):
+    session = _session(store, project)
+    outside = store.root / "x.jsonl"
+    outside.write_bytes(session.path.read_bytes())
+    pipe = session.path.with_name("pipe.jsonl")
+    os.mkfifo(pipe)
+    session.path.with_name("directory.jsonl").mkdir()
+    for path in (
+        store.root / "projects" / ".." / "x.jsonl",
+        session.path.parent / ".." / ".." / "x.jsonl",
+        pipe,
+        session.path.with_name("directory.jsonl"),
+    ):
+        for work in (store.open, store.delete, store.check):
+            with pytest.raises(RequestError):
+                work(path)
+    assert outside.exists()
 
 
 def test_a_headerless_session_opens_where_the_current_directory_was_removed(store, project, monkeypatch, tmp_path):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sessions import paths
 from sessions.cli import options
 from sessions.picker.text import Line, plain, visible, visible_path
 from sessions.transcript import codec
@@ -231,14 +232,14 @@ def command(
     from sessions.cli import shell  # noqa: PLC0415 - few commands name another
 
     kept = root or (options.given_root() if directory is None else options.moving_root())
-    options_ = (*more, *(("--root", os.path.abspath(kept)) if kept is not None else ()))
+    options_ = (*more, *(("--root", str(paths.absolute(kept))) if kept is not None else ()))
     named = (*options_, "--", session) if session.startswith("-") else (session, *options_)
     return shell.in_directory(None if directory is None else os.fspath(directory), (*program(), name, *named))
 
 
 def add_dir_words(add_dirs: Sequence[str]) -> tuple[str, ...]:
     """Return the words of a command that is to touch the same directories, wherever it is pasted."""
-    return tuple(word for each in add_dirs for word in ("--add-dir", os.path.abspath(each)))
+    return tuple(word for each in add_dirs for word in ("--add-dir", str(paths.absolute(each))))
 
 
 def legal(raw: bytes) -> bytes:

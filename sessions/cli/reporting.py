@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sessions import clock
-from sessions.cli import output
+from sessions import catalog, clock
+from sessions.cli import options, output
 from sessions.errors import ConflictError
 from sessions.picker import rewinds, verdicts, words
 from sessions.picker.text import Line, visible, wrap
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from sessions.rewind.plan import Plan, Report
+    from sessions.rewind.plan import Going, Plan, Report
     from sessions.session import Session
 
 _PROMPT_LINES = 20
@@ -76,7 +76,8 @@ def interruptible(session: Session, what: str, *, add_dirs: Sequence[str]) -> It
     except KeyboardInterrupt:
         if session.rewinds() == before:
             raise
-        undo = output.command("undo", session.id, *output.add_dir_words(add_dirs))
+        words_ = output.add_dir_words(add_dirs)
+        undo = output.command("undo", session.id, *words_, directory=_means(session, session.id))
         raise output.TooLateError(f"the {what} was done before Ctrl-C could stop it; see {undo!r}") from None
 
 
@@ -101,8 +102,9 @@ def show_report(report: Report, plan: Plan, did: str, *, as_json: bool, asked: b
         return
     report = in_our_words(report, plan, add_dirs=add_dirs)
     output.lines(verdicts.report_lines(report, did, with_gaps=False, cells=output.wrapping()))
-    again = ("undo", plan.session_id, *(("--redo",) if did == "undone" else ()))
-    output.lines([(("dim", "to take this back: "), ("", output.command(*again, *output.add_dir_words(add_dirs))))])
+    more = (*(("--redo",) if did == "undone" else ()), *output.add_dir_words(add_dirs))
+    again = output.command("undo", plan.session_id, *more, directory=_means(report.session, plan.session_id))
+    output.lines([(("dim", "to take this back: "), ("", again))])
     if report.prompt:
         _show_prompt(report.prompt)
 
@@ -110,9 +112,16 @@ def show_report(report: Report, plan: Plan, did: str, *, as_json: bool, asked: b
 def in_our_words(report: Report, plan: Plan, *, add_dirs: Sequence[str] = (), root: Path | None = None) -> Report:
     """Return ``report`` with the command that takes files back as it can be pasted here."""
     to = plan.to if plan.mark is None else f"{plan.to}:{plan.mark}"
-    words_ = ("rewind", plan.session_id, "--scope", "code", "--to", to, *output.add_dir_words(add_dirs))
-    own = f"{_FILES_STAY}; to take them back: {output.command(*words_, root=root)}"
+    more = ("--scope", "code", "--to", to, *output.add_dir_words(add_dirs))
+    where = _means(report.session, plan.session_id) if root is None else None
+    again = output.command("rewind", plan.session_id, *more, root=root, directory=where)
+    own = f"{_FILES_STAY}; to take them back: {again}"
     return replace(report, notes=tuple(own if note.startswith(_FILES_STAY) else note for note in report.notes))
+
+
+def _means(session: Going, session_id: str) -> str | None:
+    """Return where an id means the session at hand; None: anywhere, as no other project has one of that id."""
+    return session.workdir if len(catalog.named(options.store().root, session_id)) > 1 else None
 
 
 def _show_prompt(prompt: str) -> None:

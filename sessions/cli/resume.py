@@ -95,8 +95,7 @@ def _program(store: SessionStore) -> tuple[str, ...] | None:
 def _latest(store: SessionStore) -> SessionInfo:
     row = store.latest(os.curdir)
     if row is None:
-        hint = "there is none of this directory; 'sessions resume --all' shows all"
-        raise NotFoundError("session", "--continue", hint=hint)
+        raise NotFoundError("session of this directory", "--continue", hint="'sessions resume --all' shows all")
     return row
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sessions import catalog, ids, listing, paths
 from sessions.belonging import Where
-from sessions.cli import output
+from sessions.cli import options, output
 from sessions.errors import NotFoundError, RequestError
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Whereabouts:
     @property
     def command(self) -> str:
         """The command line that goes on with it, from anywhere: to be pasted."""
-        return output.command("resume", self.row.id, directory=self.directory)
+        return output.command("resume", self.row.id, root=options.moving_root(), directory=self.directory)
 
 
 def of_path(store: SessionStore, transcript: Path) -> Whereabouts:

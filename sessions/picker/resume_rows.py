@@ -218,17 +218,17 @@ def _keys(state: ResumeState) -> str:
     if state.doomed is not None:
         return _DOOMED
     look, leave = ("Tab", "clear") if state.filter else ("Space", "leave")
-    least = f"Enter resume · {look} look · Esc {leave}"
     scopes = [] if state.fixed else ["Ctrl+A this project" if state.everywhere else "Ctrl+A all projects"]
+    few = [] if state.fixed else ["^A project" if state.everywhere else "^A all"]
     if state.several and not state.fixed and not state.everywhere:
         scopes.append("Ctrl+W this worktree" if state.worktrees else "Ctrl+W worktrees")
+        few.append("^W trees")
     full = " · ".join([f"Enter resume · {look} look", *scopes, "Ctrl+R rename · Ctrl+D delete", f"Esc {leave}"])
     short = full.replace("Ctrl+", "^")
-    some = " ".join(["^A all", *(["^W worktrees"] if state.several else []), "^R rename ^D delete"])
-    tight = least if state.fixed else f"Enter · {look} look · {some} · Esc"
-    few = "· ^A all ^W trees ^R name ^D del" if state.several else "look ^A all ^R rename ^D delete"
-    narrow = least if state.fixed else f"{look} {few}"
-    return next((text for text in (full, short, tight, narrow, least) if width(text) <= state.width), "Enter resume")
+    tight = f"Enter · {look} look · {' '.join([*few, '^R rename ^D delete'])} · Esc"
+    least = f"{look} {' '.join([*few, '^R name ^D del'])}"
+    texts = (full, short, tight, f"Enter {least} Esc", least)
+    return next((text for text in texts if width(text) <= state.width), "Enter resume")
 
 
 def _preview_screen(state: ResumeState, preview: Preview, lines: Sequence[Line]) -> list[Line]:

@@ -251,6 +251,7 @@ class Going(Protocol):
     """A session to go on with, a ``Session``."""
 
     id: str
+    workdir: str | None
 
     def close(self) -> None:
         """Close it."""

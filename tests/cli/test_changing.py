@@ -118,6 +118,20 @@ def test_a_command_changes_the_session_that_has_the_title_not_one_of_its_id(
     assert copied.read_bytes() != before[1]
 
 
+def test_the_command_that_takes_it_back_means_that_session_too(
+    cli: Cli, kept: Any, copied: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    before = kept.path.read_bytes(), copied.read_bytes()
+    done = cli("rewind", "Its copy", "--to", "1", "--scope", "conversation", "--yes")
+    command = next(line for line in done.out.splitlines() if "to take this back: " in line).partition(": ")[2]
+    directory, _, words = command.partition(" && ")
+    assert directory == f"cd {tmp_path / 'elsewhere'}"
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert cli(*words.split()[1:], "--yes").exit_code == 0
+    assert (kept.path.read_bytes(), copied.read_bytes()) == before
+
+
 @pytest.mark.parametrize("dry", [(), ("--dry-run",)])
 def test_check_looks_at_each_of_two_sessions_of_one_id(cli: Cli, kept: Any, copied: Any, dry: tuple[str, ...]) -> None:
     kept.path.write_bytes(kept.path.read_bytes() + b"broken\n")

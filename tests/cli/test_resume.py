@@ -92,7 +92,7 @@ def test_continue_is_the_latest_of_this_directory_only(
     store.root.mkdir()
     done = cli("resume", "--continue")
     assert (done.exit_code, done.out) == (3, "")
-    assert "there is none of this directory" in done.err
+    assert "no session of this directory" in done.err
     keep(store, here, "the older one")
     latest = keep(store, here, "the newer one")
     keep(store, other, "elsewhere")
@@ -170,6 +170,23 @@ def test_every_command_that_is_printed_names_the_store_from_anywhere_and_an_id_t
     assert f" fork --workdir .{named}" in done.err
     assert done.out.endswith(f" resume{named}")
     assert odd.exists()
+
+
+def test_a_session_without_a_directory_is_resumed_by_a_command_that_finds_the_store_from_anywhere(
+    cli: Callable[..., Any], store: SessionStore, here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = keep(store, here, "Old")
+    headerless = session.path.parent.with_name("elsewhere") / session.path.name
+    headerless.parent.mkdir()
+    headerless.write_bytes(session.path.read_bytes().partition(b"\n")[2])
+    session.path.unlink()
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "a" / "b")
+    (tmp_path / "a" / "kept").symlink_to(store.root)
+    monkeypatch.setenv("SESSIONS_HOME", os.path.relpath(store.root))
+    assert cli("resume", session.id).out == f"sessions resume {session.id} --root {store.root}\n"
+    done = cli("resume", session.id, "--root", str(tmp_path / "link" / ".." / "kept"))
+    assert done.out == f"sessions resume {session.id} --root {tmp_path}/link/../kept\n"
 
 
 def test_a_session_of_another_worktree_goes_on_in_its_directory(
@@ -611,7 +628,7 @@ def test_forty_columns_and_no_colour(
     keep(store, here, "日本語のタイトルはとても長いのでここには入らない")
     keep(store, here, "👩‍💻 emoji " * 9)
     user = resume(columns=40, lines=12)
-    shown = user.shows("2 sessions", "Space look ^A all ^R rename ^D delete").splitlines()
+    shown = user.shows("2 sessions", "Enter Space ^A all ^R name ^D del Esc").splitlines()
     assert shown[3].startswith("❯ now   👩")
     assert shown[4].startswith("  now   日本語のタイトルは")
     assert all(line.rstrip().endswith("…") for line in shown[3:5])

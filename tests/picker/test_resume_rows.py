@@ -71,10 +71,11 @@ def test_what_the_keys_do_is_said_as_far_as_it_fits(rows: list[Any], now: dateti
     assert wide == (
         "Enter resume · Space look · Ctrl+A all projects · Ctrl+W worktrees · Ctrl+R rename · Ctrl+D delete · Esc leave"
     )
-    assert text_of(state_of(rows, 40), now)[-1] == "Space · ^A all ^W trees ^R name ^D del"
-    assert text_of(replace(state_of(rows, 40), several=False), now)[-1] == "Space look ^A all ^R rename ^D delete"
-    assert text_of(replace(state_of(rows, 40), fixed=True), now)[-1] == "Enter resume · Space look · Esc leave"
-    assert text_of(state_of(rows, 37), now)[-1] == "Enter resume · Space look · Esc leave"
+    assert text_of(state_of(rows, 40), now)[-1] == "Space ^A all ^W trees ^R name ^D del"
+    assert text_of(replace(state_of(rows, 40), several=False), now)[-1] == "Enter Space ^A all ^R name ^D del Esc"
+    assert text_of(replace(state_of(rows, 40), fixed=True), now)[-1] == "Enter Space ^R name ^D del Esc"
+    everywhere = replace(state_of(rows, 50), everywhere=True)
+    assert text_of(everywhere, now)[-1] == "Enter Space ^A project ^R name ^D del Esc"
     assert "Ctrl+W" not in text_of(replace(state_of(rows, 120), several=False), now)[-1]
     assert "Ctrl+A" not in text_of(replace(state_of(rows, 120), fixed=True), now)[-1]
     assert "Tab look" in text_of(press(state_of(rows, 120), "x"), now)[-1]
