@@ -128,7 +128,7 @@ def test_the_command_that_takes_it_back_means_that_session_too(
     directory, _, words = command.partition(" && ")
     assert directory == f"cd {tmp_path / 'elsewhere'}"
     monkeypatch.chdir(tmp_path / "elsewhere")
-    assert cli(*words.split()[1:], "--yes").exit_code == 0
+    assert cli(*words.partition("sessions ")[2].split(), "--yes").exit_code == 0
     assert (kept.path.read_bytes(), copied.read_bytes()) == before
 
 
